@@ -1,0 +1,54 @@
+# Compile flags and the functions that declare tempo9's targets: t9_library, t9_test, t9_fuzzer.
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
+
+# The numeric contract (docs/decisions): a fused multiply-add only where it is written.
+add_compile_options(-ffp-contract=off -fno-math-errno)
+add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual)
+if(TEMPO9_WERROR)
+  add_compile_options(-Werror)
+endif()
+if(TEMPO9_SANITIZE)
+  add_compile_options(-fsanitize=${TEMPO9_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${TEMPO9_SANITIZE})
+endif()
+if(TEMPO9_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
+# t9_library(NAME SOURCES … DEPS …): the library target of one folder of src/. DEPS are the folders that it may
+# include, as in docs/architecture.md, and outside libraries.
+function(t9_library NAME)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  if(ARG_SOURCES)
+    add_library(t9_${NAME} STATIC ${ARG_SOURCES})
+    target_include_directories(t9_${NAME} PUBLIC ${CMAKE_SOURCE_DIR}/src)
+    target_link_libraries(t9_${NAME} PUBLIC ${ARG_DEPS})
+  else()
+    add_library(t9_${NAME} INTERFACE)
+    target_include_directories(t9_${NAME} INTERFACE ${CMAKE_SOURCE_DIR}/src)
+    target_link_libraries(t9_${NAME} INTERFACE ${ARG_DEPS})
+  endif()
+endfunction()
+
+# t9_test(NAME SOURCES … DEPS … [LABELS …]): one GoogleTest executable, each of its tests known to ctest.
+function(t9_test NAME)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LABELS" ${ARGN})
+  add_executable(${NAME} ${ARG_SOURCES})
+  target_include_directories(${NAME} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  target_link_libraries(${NAME} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gtest_main)
+  target_compile_definitions(${NAME} PRIVATE T9_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  include(GoogleTest)
+  gtest_discover_tests(${NAME} DISCOVERY_MODE PRE_TEST PROPERTIES LABELS "${ARG_LABELS}")
+endfunction()
+
+# t9_fuzzer(NAME SOURCES … DEPS …): one libFuzzer target.
+function(t9_fuzzer NAME)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${NAME} ${ARG_SOURCES})
+  target_link_libraries(${NAME} PRIVATE ${ARG_DEPS})
+  target_link_options(${NAME} PRIVATE -fsanitize=fuzzer)
+endfunction()

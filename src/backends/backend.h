@@ -1,0 +1,64 @@
+// What runs a Program: the interface of every backend.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/buffer.h"
+#include "base/result.h"
+#include "tensor/batch.h"
+#include "tensor/program.h"
+#include "tensor/views.h"
+
+namespace tempo9::backends {
+
+// Bytes of one page (kPageTokens tokens) of one layer.
+struct KvPageBytes {
+  size_t k = 0;
+  size_t v = 0;
+};
+
+// Sees each named value as soon as it is computed; the view is valid during the call. For tests and traces: a run with
+// an observer may be slower, never different.
+using Observer = std::function<void(tensor::ValueId, tensor::MatView<const float>)>;
+
+// A program bound to weights and working memory. One thread at a time.
+class Executable {
+ public:
+  virtual ~Executable() = default;
+
+  // Runs one pass. `logits` has batch.n_outputs() rows; with none wanted it may be empty.
+  // REQUIRES: n_rows <= max_rows and n_outputs <= max_outputs of the CompileOptions; tokens within the vocabulary;
+  // pages present for each slot.
+  virtual void run(const tensor::Batch& batch, tensor::MatView<float> logits, const Observer* observer = nullptr) = 0;
+};
+
+struct CompileOptions {
+  int64_t max_rows = 512;
+  int64_t max_outputs = 64;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual std::string name() const = 0;         // "cpu"
+  virtual std::string description() const = 0;  // "cpu avx512-vnni, 2 threads": one line for people
+
+  // Memory for KV pools, zero-filled, paid for as it is touched.
+  virtual Result<Buffer> reserve(size_t bytes) = 0;
+  // KV types this backend can hold; the first is its default.
+  virtual std::span<const tensor::KvType> kv_types() const = 0;
+  // REQUIRES: `type` is among kv_types().
+  virtual KvPageBytes kv_page_bytes(const tensor::KvLayerSpec& layer, tensor::KvType type) const = 0;
+
+  // Binds a program to its weights (one view per program.weights, same order), which must outlive the executable.
+  // Errors: kUnsupported, naming the op or the weight that this backend can't run.
+  virtual Result<std::unique_ptr<Executable>> compile(const tensor::Program& program,
+                                                      std::span<const tensor::WeightView> weights,
+                                                      const CompileOptions& options) = 0;
+};
+
+}  // namespace tempo9::backends

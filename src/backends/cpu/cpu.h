@@ -1,0 +1,19 @@
+// The backend for real work: threads and partitioning over kernels/, one instruction set chosen at start.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "backends/backend.h"
+
+namespace tempo9::backends {
+
+struct CpuOptions {
+  int n_threads = 0;  // 0: one per physical core that this process may use
+  std::string isa;    // empty: the best this machine has, or TEMPO9_ISA; else a name from kernels::all_isas()
+};
+
+// Errors: kInvalidInput when the named ISA does not exist (lists those that do) or this machine lacks it.
+Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuOptions& options);
+
+}  // namespace tempo9::backends

@@ -1,0 +1,12 @@
+// The backend that defines "right": plain C++, one thread, f32 activations, weights decoded exactly, f32 KV.
+#pragma once
+
+#include <memory>
+
+#include "backends/backend.h"
+
+namespace tempo9::backends {
+
+std::unique_ptr<Backend> make_reference_backend();
+
+}  // namespace tempo9::backends

@@ -1,0 +1,52 @@
+#include "base/buffer.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+
+namespace tempo9 {
+
+Result<Buffer> Buffer::reserve(size_t bytes) {
+  Buffer buffer;
+  if (bytes == 0) return buffer;
+  int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+#ifdef MAP_NORESERVE
+  flags |= MAP_NORESERVE;
+#endif
+  void* map = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+  if (map == MAP_FAILED) {
+    return fail(ErrorCode::kOutOfCapacity, fmt::format("cannot reserve {} bytes: {}", bytes, std::strerror(errno)));
+  }
+  buffer.data_ = static_cast<std::byte*>(map);
+  buffer.size_ = bytes;
+  return buffer;
+}
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+Buffer::~Buffer() {
+  if (data_) ::munmap(data_, size_);
+}
+
+void Buffer::release(size_t offset, size_t bytes) {
+  T9_CHECK(offset <= size_ && bytes <= size_ - offset);
+  const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const size_t begin = (offset + page - 1) / page * page;
+  const size_t end = (offset + bytes) / page * page;
+  if (begin < end) ::madvise(data_ + begin, end - begin, MADV_DONTNEED);
+}
+
+}  // namespace tempo9

@@ -1,0 +1,36 @@
+// Memory that is reserved at once and paid for page by page as it is touched.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "base/result.h"
+
+namespace tempo9 {
+
+// Owns an anonymous mapping, zero-filled, aligned to the system's page size. Nothing is resident until it is written
+// (or read). Views live as long as the object, also after a move.
+class Buffer {
+ public:
+  Buffer() = default;
+  // Errors: kOutOfCapacity when the address space or the commit limit does not allow it.
+  static Result<Buffer> reserve(size_t bytes);
+
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+  ~Buffer();
+
+  std::byte* data() { return data_; }
+  const std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+  std::span<std::byte> bytes() { return {data_, size_}; }
+
+  // Gives the whole system pages inside [offset, offset + bytes) back: they read as zero and cost nothing again.
+  void release(size_t offset, size_t bytes);
+
+ private:
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace tempo9

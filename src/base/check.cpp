@@ -1,0 +1,14 @@
+#include "base/check.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace tempo9 {
+
+void check_failed(const char* file, int line, std::string_view condition, std::string_view detail) {
+  std::fprintf(stderr, "%s:%d: check failed: %.*s %.*s\n", file, line, static_cast<int>(condition.size()),
+               condition.data(), static_cast<int>(detail.size()), detail.data());
+  std::abort();
+}
+
+}  // namespace tempo9

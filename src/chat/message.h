@@ -1,0 +1,39 @@
+// A conversation as every API dialect hands it on.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tempo9::chat {
+
+// Keys keep the client's order: they are rendered into the prompt.
+using Json = nlohmann::ordered_json;
+
+struct ToolCall {
+  std::string id;
+  std::string name;
+  Json arguments;  // an object; a string when the client's text did not parse
+};
+
+enum class Role : uint8_t { kSystem, kUser, kAssistant, kTool };
+
+struct Message {
+  Role role = Role::kUser;
+  std::string content;    // text parts joined
+  std::string reasoning;  // assistant only
+  std::vector<ToolCall> tool_calls;
+  std::string tool_call_id;  // tool only
+  std::string name;
+};
+
+// What a template is rendered with.
+struct Conversation {
+  std::vector<Message> messages;
+  std::vector<Json> tools;  // {"type":"function","function":{…}}, client key order
+  bool add_generation_prompt = true;
+  Json template_kwargs = Json::object();  // chat_template_kwargs and what dialects derive (enable_thinking, …)
+};
+
+}  // namespace tempo9::chat

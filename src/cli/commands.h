@@ -1,0 +1,20 @@
+// The subcommands of the tempo9 binary, one file each. main.cpp lists them.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace tempo9::cli {
+
+// Exit codes: 0 done, 1 it did not work, 2 wrong usage.
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitFailure = 1;
+inline constexpr int kExitUsage = 2;
+
+// Each adds its subcommand to `app`; when that is the one called, it runs from a callback and sets `exit_code`.
+void add_inspect_command(CLI::App& app, int& exit_code);
+void add_eval_command(CLI::App& app, int& exit_code);
+void add_tokenize_command(CLI::App& app, int& exit_code);
+void add_render_command(CLI::App& app, int& exit_code);
+void add_bench_command(CLI::App& app, int& exit_code);
+
+}  // namespace tempo9::cli

@@ -1,0 +1,32 @@
+// The engine: one thread that schedules, runs and samples. Its loop is plan, run, commit (docs/architecture.md).
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "backends/backend.h"
+#include "engine/service.h"
+#include "models/model.h"
+#include "tokenizer/tokenizer.h"
+
+namespace tempo9::engine {
+
+struct EngineOptions {
+  int64_t context_length = 32768;  // per sequence; clamped by the caller to what the model declares
+  int64_t max_batch = 16;          // sequences that run at once
+  int64_t max_step_rows = 512;
+  tensor::KvType kv_type = tensor::KvType::kF16;
+  int64_t kv_tokens = 0;  // tokens the KV cache may hold in all; 0: max_batch * context_length, address space only
+};
+
+class Engine : public Service {
+ public:
+  // `backend`, `model` and `tokenizer` must outlive the engine. Starts its thread.
+  static Result<std::unique_ptr<Engine>> create(backends::Backend& backend, const models::Model& model,
+                                                const tokenizer::Tokenizer& tokenizer, const EngineOptions& options);
+
+  // Ends running requests with kCancelled after their current step, refuses new ones, joins the thread. Idempotent.
+  virtual void stop() = 0;
+};
+
+}  // namespace tempo9::engine

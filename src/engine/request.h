@@ -1,0 +1,71 @@
+// What the engine is asked to do, and what it answers with. Nothing here knows which API was spoken.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace tempo9::engine {
+
+struct SamplingParams {
+  float temperature = 1.0f;  // 0: greedy; ties go to the lower id
+  float top_p = 1.0f;
+  int32_t top_k = 0;  // <= 0: off
+  float min_p = 0.0f;
+  float repetition_penalty = 1.0f;
+  int32_t repeat_last_n = 64;  // window of the repetition penalty; -1: everything
+  float presence_penalty = 0.0f;
+  float frequency_penalty = 0.0f;
+  std::vector<std::pair<int32_t, float>> logit_bias;
+  std::optional<uint64_t> seed;  // absent: a fresh one
+};
+
+struct Request {
+  std::string id;      // for logs
+  std::string client;  // connection it came from: queues are served round-robin over clients
+  std::vector<int32_t> prompt;
+  int64_t max_tokens = 0;  // 0: to the end of the context
+  SamplingParams sampling;
+  std::vector<std::string> stop;  // matched on the text; the match is not part of the answer
+  bool logprobs = false;
+  int32_t top_logprobs = 0;
+  bool ignore_end = false;  // for benchmarks: end tokens do not end the answer
+};
+
+struct TokenLogprob {
+  int32_t token = 0;
+  float logprob = 0.0f;  // of the distribution before temperature, penalties and bias
+};
+
+// One token whose text an event releases. Only filled when the request asked for logprobs.
+struct TokenInfo {
+  TokenLogprob chosen;
+  std::vector<TokenLogprob> top;
+};
+
+enum class FinishReason : uint8_t { kStop, kLength };
+
+struct Usage {
+  int64_t prompt_tokens = 0;
+  int64_t cached_tokens = 0;  // of the prompt, not computed again
+  int64_t completion_tokens = 0;
+  double queue_ms = 0.0;    // submit to first row
+  double prefill_ms = 0.0;  // first row to first token
+  double decode_ms = 0.0;   // first token to last
+};
+
+// A piece of the answer, in order. Text is well-formed UTF-8 and never part of a stop string.
+struct Event {
+  std::string text;
+  std::vector<int32_t> tokens;    // ids produced since the last event (the end token excluded)
+  std::vector<TokenInfo> logprobs;  // tokens whose text this event releases
+  // Set on the last event, and only there.
+  std::optional<FinishReason> finish;
+  std::optional<Error> error;  // instead of finish when the request failed
+  Usage usage;                 // complete on the last event
+};
+
+}  // namespace tempo9::engine

@@ -1,0 +1,54 @@
+// The engine as the server sees it. Engine implements it; tests put a scripted one in its place.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "base/result.h"
+#include "engine/request.h"
+
+namespace tempo9::engine {
+
+// A request's answer. Shared by the engine thread, which produces, and one consumer. Bounded: see engine/limits.h.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+
+  // The next event, or nothing if none is ready. After an event with `finish` or `error` there are no more.
+  virtual std::optional<Event> poll() = 0;
+  // `callback` is called, on the engine's thread, whenever an event becomes ready after a poll that found none, or at
+  // once when one already is. It must not block or call back into the stream. An empty function unsets it; once
+  // `notify` returns, the old one is not running and will not be called.
+  virtual void notify(std::function<void()> callback) = 0;
+  // Waits for the next event; for tests and tools.
+  virtual Event wait() = 0;
+  // The client has gone: the sequence ends before its next step. Safe to repeat, from any thread, and after the end.
+  virtual void cancel() = 0;
+};
+
+struct ServiceStats {
+  int64_t running = 0;
+  int64_t waiting = 0;
+  uint64_t steps = 0;  // engine steps since start
+  double last_step_age_s = 0.0;  // seconds since a step ended; 0 while nothing is queued or running
+  uint64_t prompt_tokens = 0;
+  uint64_t completion_tokens = 0;
+  uint64_t cancelled = 0;
+  int64_t kv_pages_used = 0;
+  int64_t kv_pages_total = 0;
+};
+
+class Service {
+ public:
+  virtual ~Service() = default;
+
+  // Queues a request; thread-safe, never waits. Errors: kInvalidInput with overflow() when the prompt leaves no room for
+  // one token or holds an id outside the vocabulary; kOutOfCapacity when the queue is full or the engine stops.
+  virtual Result<std::shared_ptr<Stream>> submit(Request request) = 0;
+  virtual ServiceStats stats() const = 0;
+  // Tokens a prompt and its answer may have together.
+  virtual int64_t context_length() const = 0;
+};
+
+}  // namespace tempo9::engine

@@ -1,0 +1,101 @@
+// The loops over views, one set per instruction set, behind tables of functions. Backends choose a set once and split
+// the work; a kernel never starts or waits for a thread, allocates or locks.
+//
+// All sets give the same bits: docs/decisions has the numeric contract (spec performance section 2). Layout of the
+// folder: reference/ plain C++ that defines "right"; generic/ text compiled once per ISA; isa/<name>/ one set each.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "tensor/kv_view.h"
+#include "tensor/ops.h"
+#include "tensor/views.h"
+
+namespace tempo9::kernels {
+
+using tensor::IndexRange;
+using tensor::MatView;
+using tensor::WeightView;
+
+// How a weight type wants its activations.
+enum class ActFormat : uint8_t {
+  kF32,   // float weights: no quantisation
+  kA32,   // int8, one scale per 32 values (32-value block types)
+  kA256,  // int8, one scale per 256 values (K-quants, IQ4_XS)
+};
+ActFormat act_format(tensor::DType weight);
+
+// Activation rows as int8: x ~ d * q with q in [-127, 127]. Row r's values are at q + r * cols; its scales at
+// d + r * (cols / block), its sums of q at sums + r * (cols / sum_group).
+struct QuantizedRows {
+  int8_t* q = nullptr;
+  float* d = nullptr;
+  int16_t* sums = nullptr;  // kA32: per 32 values; kA256: per 16 values
+  int64_t rows = 0;
+  int64_t cols = 0;
+  ActFormat format = ActFormat::kA32;
+
+  int64_t block() const { return format == ActFormat::kA256 ? 256 : 32; }
+  int64_t sum_group() const { return format == ActFormat::kA256 ? 16 : 32; }
+};
+
+// Matrix products. out(i, r) = dot(weight row r, activation row i) for r in `weight_rows` and every activation row;
+// nothing else of `out` (activation rows x weight.rows) is written. Same bits for any split of rows and any number of
+// activation rows. `scratch` has at least matmul_scratch_bytes(weight) bytes, 64-byte aligned, of the calling thread.
+using MatMulQuant = void (*)(const WeightView& weight, IndexRange weight_rows, const QuantizedRows& x,
+                             MatView<float> out, std::byte* scratch);
+using MatMulFloat = void (*)(const WeightView& weight, IndexRange weight_rows, MatView<const float> x,
+                             MatView<float> out, std::byte* scratch);
+
+struct MatMulKernels {
+  // Quantises rows [rows.begin, rows.end) of x (contract C7: d = amax / 127, q = rne(x * (1/d)); zero rows give d = 0).
+  void (*quantize)(MatView<const float> x, IndexRange rows, const QuantizedRows& out);
+  MatMulQuant (*quant)(tensor::DType weight);   // never null for a quantised usable type
+  MatMulFloat (*floating)(tensor::DType weight);  // F32, F16, BF16
+  // True when the type has a kernel written for this ISA, false when it is unpacked generically.
+  bool (*is_native)(tensor::DType weight);
+  size_t (*scratch_bytes)(const WeightView& weight);
+  // Weight rows a unit of work should be a multiple of.
+  int64_t row_granule;
+};
+
+// Everything that is not a matrix product.
+struct RowKernels {
+  // One row: out[i] = x[i] / sqrt(mean + eps) * weight[i % group], per run of `group` columns; weight may be null.
+  void (*rms_norm)(const float* x, const float* weight, float* out, int64_t cols, int64_t group, float eps);
+  // out = a + b
+  void (*add)(const float* a, const float* b, float* out, int64_t n);
+  // out = activation(gate) * up
+  void (*gated)(tensor::Activation activation, const float* gate, const float* up, float* out, int64_t n);
+  // out = cap * tanh(x / cap)
+  void (*soft_cap)(const float* x, float* out, float cap, int64_t n);
+  // Cosine and sine, times magnitude, of position * frequency for each pair.
+  void (*rope_angles)(int32_t position, const float* frequencies, int64_t n_pairs, float magnitude, float* cosines,
+                      float* sines);
+  // Rotates every head of one row; cosines and sines have n_rot / 2 values. out may be x.
+  void (*rope)(const float* x, float* out, int64_t n_heads, int64_t head_dim, int64_t n_rot, tensor::RopePairs pairs,
+               const float* cosines, const float* sines);
+  // Stores one token's K and V of one layer into slot `slot` of its page (pointers to the page's bytes).
+  void (*kv_write)(const float* k, const float* v, std::byte* k_page, std::byte* v_page, int64_t slot_in_page,
+                   int64_t n_kv_heads, int64_t k_head_dim, int64_t v_head_dim);
+  // Attention: see kernels/attention.h.
+};
+
+// One instruction set.
+struct Isa {
+  std::string_view name;         // "scalar", "avx2", "avx512"
+  std::string_view description;  // "AVX-512 with VNNI"
+  bool (*runs_here)();           // this machine has all the features it needs
+  const MatMulKernels* matmul;
+  const RowKernels* rows;
+};
+
+// From slowest to fastest; an explicit list generated from isa/CMakeLists.txt. All are linked in, some may not run here.
+std::span<const Isa> all_isas();
+const Isa* find_isa(std::string_view name);
+const Isa& best_isa();
+
+}  // namespace tempo9::kernels

@@ -1,0 +1,71 @@
+// The KV cache: pools of pages, and which sequence holds which. Owned and used by the engine thread only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backends/backend.h"
+#include "base/result.h"
+#include "tensor/kv_view.h"
+#include "tensor/program.h"
+
+namespace tempo9::kv {
+
+// A checked handle of a sequence in the cache.
+struct SequenceId {
+  int32_t value = -1;
+  friend bool operator==(SequenceId, SequenceId) = default;
+};
+
+struct CacheOptions {
+  tensor::KvType type = tensor::KvType::kF16;
+  int64_t max_tokens = 0;     // tokens all sequences may hold together; rounded up to pages
+  int64_t max_sequences = 0;
+};
+
+struct CacheStats {
+  int64_t pages_total = 0;
+  int64_t pages_used = 0;
+  size_t bytes_per_page = 0;    // over all layers
+  size_t reserved_bytes = 0;    // address space
+};
+
+// Pages are 32 tokens of every layer of a pool. Address space for `max_tokens` is reserved at once; memory is paid for as
+// pages are first written, and given back when they are freed.
+class Cache {
+ public:
+  static Result<std::unique_ptr<Cache>> create(backends::Backend& backend, std::span<const tensor::KvLayerSpec> layers,
+                                               const CacheOptions& options);
+
+  // Errors: kOutOfCapacity when max_sequences exist.
+  Result<SequenceId> add_sequence();
+  // Frees the sequence's pages. The handle is invalid afterwards.
+  void remove_sequence(SequenceId id);
+
+  // Makes room for the slots [0, n_tokens) of the sequence. All or nothing. Errors: kOutOfCapacity.
+  Result<void> grow(SequenceId id, int64_t n_tokens);
+  int64_t n_slots(SequenceId id) const;  // slots with a page
+  // Tells the cache that the sequence holds `n_tokens` tokens now: pages that no later row of a sliding layer can see
+  // go back to the pool.
+  void set_length(SequenceId id, int64_t n_tokens);
+
+  // A page can be had for each of the next `n_tokens` tokens of a new sequence.
+  bool has_room(int64_t n_tokens) const;
+
+  // View for one step; index i of the result's tables is ids[i]. Valid until the next change of the cache.
+  tensor::KvView view(std::span<const SequenceId> ids);
+
+  CacheStats stats() const;
+
+ private:
+  Cache() = default;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+
+ public:
+  ~Cache();
+};
+
+}  // namespace tempo9::kv

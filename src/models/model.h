@@ -1,0 +1,47 @@
+// From a GGUF file to a program and its weights. One file per architecture, listed in list.cpp.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "gguf/file.h"
+#include "tensor/program.h"
+#include "tensor/views.h"
+
+namespace tempo9::models {
+
+// What people and the APIs want to know about a model.
+struct ModelInfo {
+  std::string architecture;
+  std::string name;           // general.name, may be empty
+  int64_t context_length = 0; // trained context
+  int64_t n_layers = 0;
+  int64_t n_embd = 0;
+  int64_t n_vocab = 0;        // columns of the logits
+  int64_t n_parameters = 0;   // elements of all bound weights
+};
+
+// A model ready to be compiled by a backend. Immutable. `weights[i]` belongs to `program.weights[i]` and points into
+// `file`.
+struct Model {
+  std::shared_ptr<const gguf::File> file;
+  ModelInfo info;
+  tensor::Program program;
+  std::vector<tensor::WeightView> weights;
+};
+
+// Errors: kUnsupported for an architecture, a tensor type or a feature that is not implemented, by name;
+// kInvalidInput for missing or contradictory metadata, by key, and for missing or misshapen tensors, by name.
+Result<Model> load_model(std::shared_ptr<const gguf::File> file);
+
+// An architecture's entry in list.cpp.
+struct Architecture {
+  std::string_view name;  // general.architecture
+  Result<Model> (*load)(std::shared_ptr<const gguf::File> file);
+};
+std::span<const Architecture> all_architectures();
+
+}  // namespace tempo9::models

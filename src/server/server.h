@@ -1,0 +1,47 @@
+// The HTTP server: one loopback port, every dialect.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "chat/chat_format.h"
+#include "engine/service.h"
+#include "tokenizer/tokenizer.h"
+
+namespace tempo9::server {
+
+// What the model lists report.
+struct ModelCard {
+  std::string name;          // --name, the Ollama name, or the file's basename
+  int64_t created_s = 0;     // the file's modification time, seconds since the epoch
+  int64_t context_length = 0;
+};
+
+// What requests are served with. All of it outlives the server.
+struct ServerContext {
+  engine::Service& engine;
+  const tokenizer::Tokenizer& tokenizer;
+  const chat::ChatFormat& chat_format;
+  ModelCard model;
+};
+
+struct ServerOptions {
+  uint16_t port = 11435;  // 0: any free one
+};
+
+// Binds 127.0.0.1, never anything else. Its threads start with it.
+class Server {
+ public:
+  // Errors: kIo when the port is taken, with the port and the way out in the message.
+  static Result<std::unique_ptr<Server>> start(const ServerContext& context, const ServerOptions& options);
+  virtual ~Server() = default;
+
+  virtual uint16_t port() const = 0;
+  // Stops accepting, ends open streams in their dialect's way once the engine has stopped or `grace_ms` are over, joins
+  // the threads. Idempotent.
+  virtual void stop(int grace_ms) = 0;
+};
+
+}  // namespace tempo9::server

@@ -1,0 +1,26 @@
+// The rows of one pass through the model.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "tensor/kv_view.h"
+
+namespace tempo9::tensor {
+
+// One row is one token of one sequence; kernels do not know whether it is decoded, drafted or part of a prompt. Rows of
+// the same sequence are adjacent and in ascending slot order. All spans have one entry per row, but for `outputs`.
+// Pages for every slot named here are in the tables before the batch runs.
+struct Batch {
+  std::span<const int32_t> tokens;
+  std::span<const int32_t> sequences;  // index into the KV tables
+  std::span<const int32_t> slots;      // index of the token in its sequence: where its K and V go, what it may see
+  std::span<const int32_t> positions;  // rotary position (equals the slot for text)
+  std::span<const int32_t> outputs;    // rows whose logits are wanted, ascending
+  KvView kv;
+
+  int64_t n_rows() const { return static_cast<int64_t>(tokens.size()); }
+  int64_t n_outputs() const { return static_cast<int64_t>(outputs.size()); }
+};
+
+}  // namespace tempo9::tensor

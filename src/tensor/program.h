@@ -1,0 +1,54 @@
+// A model's forward pass as data: values, weights, ops in order, and where values live. Independent of batch size.
+// graph/ builds it, a backend compiles it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tensor/dtype.h"
+#include "tensor/ops.h"
+
+namespace tempo9::tensor {
+
+enum class RowSet : uint8_t { kBatch, kOutputs };  // one row per batch row, or per row whose logits are wanted
+
+struct Value {
+  std::string name;  // as in goldens and traces, e.g. "blk.3.attn_norm"
+  int64_t cols = 0;
+  RowSet rows = RowSet::kBatch;
+};
+
+struct WeightSpec {
+  std::string name;  // the tensor's name in the file
+  DType dtype = DType::kF32;
+  int64_t cols = 0;
+  int64_t rows = 1;
+  int64_t depth = 1;
+};
+
+// One attention layer's share of the KV cache.
+struct KvLayerSpec {
+  int64_t n_kv_heads = 0;
+  int64_t k_head_dim = 0;
+  int64_t v_head_dim = 0;
+  int64_t window = 0;  // 0: keeps every token
+};
+
+// Values whose lifetimes do not meet share a slot. Slot s needs rows * slot_cols[s] floats.
+struct MemoryPlan {
+  std::vector<int32_t> slot_of_value;
+  std::vector<int64_t> slot_cols;
+};
+
+struct Program {
+  std::vector<Value> values;
+  std::vector<WeightSpec> weights;
+  std::vector<std::vector<float>> rope_frequencies;
+  std::vector<KvLayerSpec> kv_layers;
+  std::vector<Op> ops;
+  MemoryPlan memory;
+  ValueId logits = kNone;  // RowSet::kOutputs, cols = vocabulary
+};
+
+}  // namespace tempo9::tensor
