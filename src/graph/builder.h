@@ -61,13 +61,17 @@ class Builder {
 
  private:
   Node new_value(std::string_view name, int64_t cols, tensor::RowSet rows);
+  // Index of an equal table, or of a new one: layers share theirs.
+  int32_t add_frequencies(const std::vector<float>& frequencies);
   const tensor::Value& value(Node x) const;
 
   tensor::Program program_;
   std::string prefix_;
 };
 
-// Assigns slots by lifetime: a value's slot is free for another after its last reader. Deterministic.
+// Assigns slots by lifetime: a value's slot is free for another after the op that reads it last. The output of an op
+// never lies in the slot of an input of the same op, dead or not, so backends need not care about aliasing. The logits'
+// slot is never given away again. Deterministic.
 tensor::MemoryPlan plan_memory(const tensor::Program& program);
 
 }  // namespace tempo9::graph

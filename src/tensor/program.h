@@ -35,10 +35,12 @@ struct KvLayerSpec {
   int64_t window = 0;  // 0: keeps every token
 };
 
-// Values whose lifetimes do not meet share a slot. Slot s needs rows * slot_cols[s] floats.
+// Values whose lifetimes do not meet share a slot. Slot s needs rows * slot_cols[s] floats, where rows is the limit of
+// its row set: all values of a slot have the same one. An op's output never shares a slot with one of its inputs.
 struct MemoryPlan {
   std::vector<int32_t> slot_of_value;
   std::vector<int64_t> slot_cols;
+  std::vector<RowSet> slot_rows = {};
 };
 
 struct Program {
