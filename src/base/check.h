@@ -11,8 +11,7 @@ namespace tempo9 {
 }  // namespace tempo9
 
 // Always on; not for inner loops. T9_CHECK_MSG takes a string with the values.
-#define T9_CHECK(condition) \
-  ((condition) ? void(0) : ::tempo9::check_failed(__FILE__, __LINE__, #condition, {}))
+#define T9_CHECK(condition) ((condition) ? void(0) : ::tempo9::check_failed(__FILE__, __LINE__, #condition, {}))
 #define T9_CHECK_MSG(condition, detail) \
   ((condition) ? void(0) : ::tempo9::check_failed(__FILE__, __LINE__, #condition, (detail)))
 

@@ -27,8 +27,9 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   }
   if (!S_ISREG(info.st_mode)) {
     ::close(fd);
-    return fail(ErrorCode::kInvalidInput,
-                fmt::format("{}: {}", path, S_ISDIR(info.st_mode) ? "is a directory, not a file" : "is not a regular file"));
+    return fail(
+        ErrorCode::kInvalidInput,
+        fmt::format("{}: {}", path, S_ISDIR(info.st_mode) ? "is a directory, not a file" : "is not a regular file"));
   }
   MappedFile file;
   file.size_ = static_cast<size_t>(info.st_size);

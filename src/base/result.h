@@ -79,14 +79,14 @@ inline std::unexpected<Error> fail(Error error) { return std::unexpected<Error>(
 
 // T9_TRY(name, expr): evaluates a Result<T>; returns its error from the enclosing function, or declares `name` with
 // the value. T9_TRY_VOID is the same for Result<void>.
-#define T9_TRY(name, expr)                                                                \
-  auto T9_CONCAT(t9_result_, __LINE__) = (expr);                                          \
-  if (!T9_CONCAT(t9_result_, __LINE__))                                                   \
+#define T9_TRY(name, expr)                                                                       \
+  auto T9_CONCAT(t9_result_, __LINE__) = (expr);                                                 \
+  if (!T9_CONCAT(t9_result_, __LINE__))                                                          \
     return std::unexpected<::tempo9::Error>(std::move(T9_CONCAT(t9_result_, __LINE__)).error()); \
   auto name = *std::move(T9_CONCAT(t9_result_, __LINE__))
-#define T9_TRY_VOID(expr)                                                                 \
-  do {                                                                                    \
-    auto t9_result = (expr);                                                              \
+#define T9_TRY_VOID(expr)                                                                  \
+  do {                                                                                     \
+    auto t9_result = (expr);                                                               \
     if (!t9_result) return std::unexpected<::tempo9::Error>(std::move(t9_result).error()); \
   } while (false)
 

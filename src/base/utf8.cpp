@@ -5,9 +5,9 @@ namespace {
 
 struct Scan {
   char32_t code_point;
-  size_t length;     // bytes that the character, or the ill-formed subpart, takes
+  size_t length;  // bytes that the character, or the ill-formed subpart, takes
   bool well_formed;
-  bool incomplete;   // the text ends inside a sequence that could still become a character
+  bool incomplete;  // the text ends inside a sequence that could still become a character
 };
 
 Scan scan_character(std::string_view s) {
