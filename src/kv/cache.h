@@ -21,21 +21,26 @@ struct SequenceId {
 
 struct CacheOptions {
   tensor::KvType type = tensor::KvType::kF16;
-  int64_t max_tokens = 0;     // tokens all sequences may hold together; rounded up to pages
+  int64_t max_tokens = 0;  // tokens all sequences may hold together; rounded up to pages
   int64_t max_sequences = 0;
 };
 
 struct CacheStats {
-  int64_t pages_total = 0;
-  int64_t pages_used = 0;
-  size_t bytes_per_page = 0;    // over all layers
-  size_t reserved_bytes = 0;    // address space
+  int64_t pages_total = 0;    // of each pool
+  int64_t pages_used = 0;     // of the pool that has most in use
+  size_t bytes_per_page = 0;  // over all layers
+  size_t reserved_bytes = 0;  // address space
+  size_t resident_bytes = 0;  // of pages in use, and of free ones whose memory is kept for the next sequence
 };
 
-// Pages are 32 tokens of every layer of a pool. Address space for `max_tokens` is reserved at once; memory is paid for as
-// pages are first written, and given back when they are freed.
+// Pages are 32 tokens of every layer of a pool; layers with the same window share a pool. Address space for
+// `max_tokens` is reserved at once in every pool; memory is paid for as pages are first written, and given back once
+// many pages are free (PagePool says how many are kept). A page is all zero when a sequence gets it, so attention may
+// multiply what lies behind the last token by 0.
 class Cache {
  public:
+  // Errors: kUnsupported when the backend can't hold `options.type`; kOutOfCapacity when the address space can't be
+  // had.
   static Result<std::unique_ptr<Cache>> create(backends::Backend& backend, std::span<const tensor::KvLayerSpec> layers,
                                                const CacheOptions& options);
 
@@ -48,7 +53,7 @@ class Cache {
   Result<void> grow(SequenceId id, int64_t n_tokens);
   int64_t n_slots(SequenceId id) const;  // slots with a page
   // Tells the cache that the sequence holds `n_tokens` tokens now: pages that no later row of a sliding layer can see
-  // go back to the pool.
+  // go back to the pool. REQUIRES: n_tokens <= n_slots(id), and not below an earlier call.
   void set_length(SequenceId id, int64_t n_tokens);
 
   // A page can be had for each of the next `n_tokens` tokens of a new sequence.

@@ -1,0 +1,256 @@
+#include "kv/cache.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "base/check.h"
+#include "kv/page_pool.h"
+
+namespace tempo9::kv {
+namespace {
+
+using tensor::kNoPage;
+using tensor::kPageTokens;
+
+int64_t pages_for(int64_t n_tokens) { return (n_tokens + kPageTokens - 1) / kPageTokens; }
+
+// Handles are an index in the low bits and a generation above, so that a handle of an ended sequence is noticed.
+constexpr int32_t kIndexBits = 16;
+constexpr int32_t kMaxGeneration = (1 << (31 - kIndexBits)) - 1;
+
+SequenceId make_id(size_t index, int32_t generation) {
+  return {(generation << kIndexBits) | static_cast<int32_t>(index)};
+}
+
+struct LayerMemory {
+  Buffer k;
+  Buffer v;
+};
+
+// Layers that keep the same tokens.
+struct Pool {
+  int64_t window = 0;  // 0: every token
+  std::vector<size_t> layers;
+  size_t bytes_per_page = 0;
+  PagePool pages{0};
+
+  // Index of the first page that the row at slot `n_tokens`, or a later one, can see: it sees j > n_tokens - window.
+  int64_t first_visible_page(int64_t n_tokens) const {
+    return window > 0 ? std::max<int64_t>(0, n_tokens - window + 1) / kPageTokens : 0;
+  }
+};
+
+// One sequence's page table in one pool. Entries below `first` are kNoPage.
+struct Table {
+  std::vector<int32_t> pages;
+  int64_t first = 0;
+};
+
+struct Sequence {
+  bool alive = false;
+  int32_t generation = 0;
+  int64_t n_tokens = 0;
+  int64_t n_pages = 0;        // length of each table
+  std::vector<Table> tables;  // one per pool
+};
+
+Result<size_t> multiply(int64_t n_pages, size_t bytes) {
+  size_t product = 0;
+  if (__builtin_mul_overflow(static_cast<size_t>(n_pages), bytes, &product)) {
+    return fail(ErrorCode::kOutOfCapacity, fmt::format("KV cache: {} pages of {} bytes overflow", n_pages, bytes));
+  }
+  return product;
+}
+
+}  // namespace
+
+struct Cache::Impl {
+  std::vector<Pool> pools;
+  std::vector<LayerMemory> memory;
+  std::vector<tensor::KvLayerView> layers;
+  std::vector<Sequence> sequences;
+  std::vector<tensor::PageTable> tables;  // of the last view()
+  int64_t n_pages = 0;                    // of each pool
+  size_t reserved_bytes = 0;
+
+  Result<void> add_layer(backends::Backend& backend, const tensor::KvLayerSpec& spec, tensor::KvType type);
+  Pool& pool_of(int64_t window, int32_t& index);
+  Sequence& find(SequenceId id);
+  void take_page(Pool& pool, Table& table);
+  void drop_pages(Pool& pool, Table& table, int64_t end);
+  void give_memory_back(Pool& pool);
+};
+
+Pool& Cache::Impl::pool_of(int64_t window, int32_t& index) {
+  auto found = std::find_if(pools.begin(), pools.end(), [&](const Pool& pool) { return pool.window == window; });
+  index = static_cast<int32_t>(found - pools.begin());
+  if (found != pools.end()) return *found;
+  pools.push_back({.window = window, .layers = {}, .bytes_per_page = 0, .pages = PagePool(n_pages)});
+  return pools.back();
+}
+
+Result<void> Cache::Impl::add_layer(backends::Backend& backend, const tensor::KvLayerSpec& spec, tensor::KvType type) {
+  const backends::KvPageBytes bytes = backend.kv_page_bytes(spec, type);
+  T9_TRY(k_bytes, multiply(n_pages, bytes.k));
+  T9_TRY(v_bytes, multiply(n_pages, bytes.v));
+  T9_TRY(k, backend.reserve(k_bytes));
+  T9_TRY(v, backend.reserve(v_bytes));
+  reserved_bytes += k_bytes + v_bytes;
+  tensor::KvLayerView view{
+      .k = k.data(), .v = v.data(), .k_page_bytes = bytes.k, .v_page_bytes = bytes.v, .type = type};
+  Pool& pool = pool_of(spec.window, view.pool);
+  pool.layers.push_back(layers.size());
+  pool.bytes_per_page += bytes.k + bytes.v;
+  layers.push_back(view);
+  memory.push_back({std::move(k), std::move(v)});
+  return {};
+}
+
+Sequence& Cache::Impl::find(SequenceId id) {
+  const size_t index = static_cast<size_t>(id.value & ((1 << kIndexBits) - 1));
+  T9_CHECK_MSG(id.value >= 0 && index < sequences.size(), fmt::format("sequence handle {}", id.value));
+  Sequence& sequence = sequences[index];
+  T9_CHECK_MSG(sequence.alive && id == make_id(index, sequence.generation),
+               fmt::format("sequence handle {} is stale", id.value));
+  return sequence;
+}
+
+void Cache::Impl::take_page(Pool& pool, Table& table) {
+  const TakenPage taken = pool.pages.take();
+  table.pages.push_back(taken.page);
+  if (taken.clean) return;
+  for (const size_t layer : pool.layers) {
+    const tensor::KvLayerView& view = layers[layer];
+    const size_t page = static_cast<size_t>(taken.page);
+    std::memset(view.k + page * view.k_page_bytes, 0, view.k_page_bytes);
+    std::memset(view.v + page * view.v_page_bytes, 0, view.v_page_bytes);
+  }
+}
+
+// Drops the pages below index `end`.
+void Cache::Impl::drop_pages(Pool& pool, Table& table, int64_t end) {
+  for (; table.first < end; ++table.first) {
+    int32_t& page = table.pages[static_cast<size_t>(table.first)];
+    pool.pages.drop(page);
+    page = kNoPage;
+  }
+}
+
+void Cache::Impl::give_memory_back(Pool& pool) {
+  for (const PageRun run : pool.pages.trim()) {
+    const size_t begin = static_cast<size_t>(run.begin);
+    const size_t n = static_cast<size_t>(run.end - run.begin);
+    for (const size_t layer : pool.layers) {
+      const tensor::KvLayerView& view = layers[layer];
+      memory[layer].k.release(begin * view.k_page_bytes, n * view.k_page_bytes);
+      memory[layer].v.release(begin * view.v_page_bytes, n * view.v_page_bytes);
+    }
+  }
+}
+
+Result<std::unique_ptr<Cache>> Cache::create(backends::Backend& backend, std::span<const tensor::KvLayerSpec> layers,
+                                             const CacheOptions& options) {
+  if (options.max_tokens <= 0 || options.max_sequences <= 0 || options.max_sequences > (1 << kIndexBits) ||
+      options.max_tokens > std::numeric_limits<int32_t>::max() * kPageTokens) {
+    return fail(ErrorCode::kInvalidInput, fmt::format("KV cache: {} tokens in {} sequences is out of range",
+                                                      options.max_tokens, options.max_sequences));
+  }
+  if (std::ranges::find(backend.kv_types(), options.type) == backend.kv_types().end()) {
+    return fail(ErrorCode::kUnsupported, fmt::format("backend {} does not have this KV cache type", backend.name()));
+  }
+  std::unique_ptr<Cache> cache(new Cache);
+  cache->impl_ = std::make_unique<Impl>();
+  cache->impl_->n_pages = pages_for(options.max_tokens);
+  cache->impl_->sequences.resize(static_cast<size_t>(options.max_sequences));
+  for (const tensor::KvLayerSpec& layer : layers) {
+    T9_TRY_VOID(cache->impl_->add_layer(backend, layer, options.type));
+  }
+  return cache;
+}
+
+Cache::~Cache() = default;
+
+Result<SequenceId> Cache::add_sequence() {
+  std::vector<Sequence>& sequences = impl_->sequences;
+  const auto free = std::ranges::find(sequences, false, &Sequence::alive);
+  if (free == sequences.end()) {
+    return fail(ErrorCode::kOutOfCapacity, fmt::format("KV cache: all {} sequences are in use", sequences.size()));
+  }
+  free->alive = true;
+  free->tables.resize(impl_->pools.size());
+  return make_id(static_cast<size_t>(free - sequences.begin()), free->generation);
+}
+
+void Cache::remove_sequence(SequenceId id) {
+  Sequence& sequence = impl_->find(id);
+  for (size_t p = 0; p < impl_->pools.size(); ++p) {
+    impl_->drop_pages(impl_->pools[p], sequence.tables[p], sequence.n_pages);
+    impl_->give_memory_back(impl_->pools[p]);
+  }
+  sequence = {
+      .alive = false, .generation = sequence.generation == kMaxGeneration ? 0 : sequence.generation + 1, .tables = {}};
+}
+
+Result<void> Cache::grow(SequenceId id, int64_t n_tokens) {
+  Sequence& sequence = impl_->find(id);
+  const int64_t n_new = pages_for(n_tokens) - sequence.n_pages;
+  if (n_new <= 0) return {};
+  for (const Pool& pool : impl_->pools) {
+    if (pool.pages.n_free() < n_new) {
+      return fail(ErrorCode::kOutOfCapacity,
+                  fmt::format("KV cache: {} pages are needed, {} are free", n_new, pool.pages.n_free()));
+    }
+  }
+  for (size_t p = 0; p < impl_->pools.size(); ++p) {
+    for (int64_t i = 0; i < n_new; ++i) impl_->take_page(impl_->pools[p], sequence.tables[p]);
+  }
+  sequence.n_pages += n_new;
+  return {};
+}
+
+int64_t Cache::n_slots(SequenceId id) const { return impl_->find(id).n_pages * kPageTokens; }
+
+void Cache::set_length(SequenceId id, int64_t n_tokens) {
+  Sequence& sequence = impl_->find(id);
+  T9_CHECK_MSG(n_tokens >= sequence.n_tokens && n_tokens <= sequence.n_pages * kPageTokens,
+               fmt::format("length {} after {}, {} pages", n_tokens, sequence.n_tokens, sequence.n_pages));
+  sequence.n_tokens = n_tokens;
+  for (size_t p = 0; p < impl_->pools.size(); ++p) {
+    Pool& pool = impl_->pools[p];
+    const int64_t first = std::min(pool.first_visible_page(n_tokens), sequence.n_pages);
+    if (first <= sequence.tables[p].first) continue;
+    impl_->drop_pages(pool, sequence.tables[p], first);
+    impl_->give_memory_back(pool);
+  }
+}
+
+bool Cache::has_room(int64_t n_tokens) const {
+  return std::ranges::all_of(impl_->pools,
+                             [&](const Pool& pool) { return pool.pages.n_free() >= pages_for(n_tokens); });
+}
+
+tensor::KvView Cache::view(std::span<const SequenceId> ids) {
+  impl_->tables.resize(impl_->pools.size() * ids.size());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const Sequence& sequence = impl_->find(ids[i]);
+    for (size_t p = 0; p < impl_->pools.size(); ++p) {
+      impl_->tables[p * ids.size() + i].pages = sequence.tables[p].pages;
+    }
+  }
+  return {.layers = impl_->layers, .tables = impl_->tables, .n_sequences = static_cast<int32_t>(ids.size())};
+}
+
+CacheStats Cache::stats() const {
+  CacheStats stats{.pages_total = impl_->n_pages, .reserved_bytes = impl_->reserved_bytes};
+  for (const Pool& pool : impl_->pools) {
+    stats.pages_used = std::max(stats.pages_used, pool.pages.n_used());
+    stats.bytes_per_page += pool.bytes_per_page;
+    stats.resident_bytes += static_cast<size_t>(pool.pages.n_resident()) * pool.bytes_per_page;
+  }
+  return stats;
+}
+
+}  // namespace tempo9::kv
