@@ -1,0 +1,338 @@
+#include "chat/openai_messages.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tempo9::chat {
+namespace {
+
+std::string_view type_name(const Json& value) {
+  switch (value.type()) {
+    case Json::value_t::null:
+      return "null";
+    case Json::value_t::object:
+      return "an object";
+    case Json::value_t::array:
+      return "an array";
+    case Json::value_t::string:
+      return "a string";
+    case Json::value_t::boolean:
+      return "a boolean";
+    default:
+      return "a number";
+  }
+}
+
+std::unexpected<Error> wrong_type(const std::string& path, std::string_view expected, const Json& value) {
+  return fail(Error(ErrorCode::kInvalidInput,
+                    fmt::format("Invalid type for '{}': expected {}, got {}.", path, expected, type_name(value)))
+                  .with_field(path)
+                  .with_reason("invalid_type"));
+}
+
+std::unexpected<Error> missing(const std::string& path) {
+  return fail(Error(ErrorCode::kInvalidInput, fmt::format("Missing required parameter: '{}'.", path))
+                  .with_field(path)
+                  .with_reason("missing_required_parameter"));
+}
+
+std::unexpected<Error> wrong_value(const std::string& path, std::string message) {
+  return fail(Error(ErrorCode::kInvalidInput, std::move(message)).with_field(path).with_reason("invalid_value"));
+}
+
+std::unexpected<Error> unsupported_content(const std::string& path, std::string message) {
+  return fail(Error(ErrorCode::kInvalidInput, std::move(message)).with_field(path).with_reason("unsupported_content"));
+}
+
+// The member of an object; null when it is absent or JSON null. REQUIRES: `object` is an object.
+const Json* find_member(const Json& object, const char* key) {
+  auto it = object.find(key);
+  return it == object.end() || it->is_null() ? nullptr : &*it;
+}
+
+// Empty when absent.
+Result<std::string> optional_string(const Json& object, const char* key, const std::string& path) {
+  const Json* value = find_member(object, key);
+  if (!value) return std::string();
+  if (!value->is_string()) return wrong_type(path + "." + key, "a string", *value);
+  return value->get<std::string>();
+}
+
+Result<std::string> required_string(const Json& object, const char* key, const std::string& path) {
+  if (!find_member(object, key)) return missing(path + "." + key);
+  return optional_string(object, key, path);
+}
+
+// Text of one content part.
+Result<std::string> part_text(const Json& part, const std::string& path) {
+  if (!part.is_object()) return wrong_type(path, "an object", part);
+  T9_TRY(type, required_string(part, "type", path));
+  if (type == "text" || type == "input_text" || type == "output_text") return required_string(part, "text", path);
+  if (type == "refusal") return required_string(part, "refusal", path);
+  if (type == "image_url" || type == "input_image")
+    return unsupported_content(path, "image input needs a vision tower; start the server with --tower");
+  if (type == "input_audio" || type == "file" || type == "input_file")
+    return unsupported_content(path, fmt::format("content parts of type '{}' are not supported", type));
+  return wrong_value(path + ".type", fmt::format("Invalid value for '{}.type': '{}'.", path, type));
+}
+
+// A string, or parts whose texts are joined without a separator.
+Result<std::string> content_text(const Json& content, const std::string& path) {
+  if (content.is_string()) return content.get<std::string>();
+  if (!content.is_array()) return wrong_type(path, "a string or an array of content parts", content);
+  std::string text;
+  for (size_t i = 0; i < content.size(); ++i) {
+    T9_TRY(piece, part_text(content[i], fmt::format("{}[{}]", path, i)));
+    text += piece;
+  }
+  return text;
+}
+
+// Clients send arguments as JSON text. What does not hold an object stays as it came.
+Json parse_arguments(const Json* arguments) {
+  if (!arguments) return Json::object();
+  if (!arguments->is_string()) return *arguments;
+  const auto& text = arguments->get_ref<const std::string&>();
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos) return Json::object();
+  Json parsed = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return parsed.is_object() ? parsed : Json(text);
+}
+
+Result<ToolCall> parse_function(const Json& function, const std::string& path) {
+  if (!function.is_object()) return wrong_type(path, "an object", function);
+  ToolCall call;
+  T9_TRY(name, required_string(function, "name", path));
+  call.name = std::move(name);
+  const Json* arguments = find_member(function, "arguments");
+  if (arguments && !arguments->is_string() && !arguments->is_object())
+    return wrong_type(path + ".arguments", "a string", *arguments);
+  call.arguments = parse_arguments(arguments);
+  return call;
+}
+
+// {"id", "type":"function", "function":{…}}, or "type":"custom" with {"custom":{"name","input"}}.
+Result<ToolCall> parse_tool_call(const Json& item, const std::string& path) {
+  if (!item.is_object()) return wrong_type(path, "an object", item);
+  T9_TRY(id, optional_string(item, "id", path));
+  ToolCall call;
+  if (const Json* custom = find_member(item, "custom")) {
+    if (!custom->is_object()) return wrong_type(path + ".custom", "an object", *custom);
+    T9_TRY(name, required_string(*custom, "name", path + ".custom"));
+    T9_TRY(input, optional_string(*custom, "input", path + ".custom"));
+    call.name = std::move(name);
+    call.arguments = Json{{"input", std::move(input)}};
+  } else {
+    const Json* function = find_member(item, "function");
+    if (!function) return missing(path + ".function");
+    T9_TRY(parsed, parse_function(*function, path + ".function"));
+    call = std::move(parsed);
+  }
+  call.id = std::move(id);
+  return call;
+}
+
+Result<void> read_assistant_fields(const Json& item, const std::string& path, Message& message) {
+  T9_TRY(refusal, optional_string(item, "refusal", path));
+  message.content += refusal;
+  T9_TRY(reasoning, optional_string(item, "reasoning_content", path));
+  message.reasoning = std::move(reasoning);
+  if (message.reasoning.empty()) {
+    T9_TRY(other, optional_string(item, "reasoning", path));
+    message.reasoning = std::move(other);
+  }
+  if (const Json* calls = find_member(item, "tool_calls")) {
+    if (!calls->is_array()) return wrong_type(path + ".tool_calls", "an array", *calls);
+    for (size_t i = 0; i < calls->size(); ++i) {
+      T9_TRY(call, parse_tool_call((*calls)[i], fmt::format("{}.tool_calls[{}]", path, i)));
+      message.tool_calls.push_back(std::move(call));
+    }
+  }
+  const Json* legacy = find_member(item, "function_call");
+  if (legacy && message.tool_calls.empty()) {
+    T9_TRY(call, parse_function(*legacy, path + ".function_call"));
+    message.tool_calls.push_back(std::move(call));
+  }
+  return {};
+}
+
+Result<Role> parse_role(const std::string& role, const std::string& path) {
+  if (role == "system" || role == "developer") return Role::kSystem;
+  if (role == "user") return Role::kUser;
+  if (role == "assistant") return Role::kAssistant;
+  if (role == "tool" || role == "function") return Role::kTool;
+  return wrong_value(path, fmt::format("Invalid value for '{}': '{}'. Supported values are: 'system', 'developer', "
+                                       "'user', 'assistant', 'tool' and 'function'.",
+                                       path, role));
+}
+
+Result<Message> parse_message(const Json& item, const std::string& path) {
+  if (!item.is_object()) return wrong_type(path, "an object", item);
+  Message message;
+  T9_TRY(role_name, required_string(item, "role", path));
+  T9_TRY(role, parse_role(role_name, path + ".role"));
+  message.role = role;
+  T9_TRY(name, optional_string(item, "name", path));
+  message.name = std::move(name);
+  auto content = item.find("content");
+  if (content != item.end() && !content->is_null()) {
+    T9_TRY(text, content_text(*content, path + ".content"));
+    message.content = std::move(text);
+  }
+  if (role == Role::kAssistant) T9_TRY_VOID(read_assistant_fields(item, path, message));
+  if (role == Role::kTool) {
+    T9_TRY(id, optional_string(item, "tool_call_id", path));
+    message.tool_call_id = std::move(id);
+  }
+  const bool has_content = content != item.end();
+  if (!has_content && role != Role::kAssistant) return missing(path + ".content");
+  if (!has_content && message.tool_calls.empty() && message.content.empty() && message.reasoning.empty())
+    return missing(path + ".content");
+  return message;
+}
+
+// Ids are made from the call's place in the conversation, so that the same history always renders the same prompt.
+void complete_call_ids(std::vector<Message>& messages) {
+  struct OpenCall {
+    std::string id;
+    std::string name;
+  };
+  std::vector<OpenCall> open;
+  int n_calls = 0;
+  for (Message& message : messages) {
+    for (ToolCall& call : message.tool_calls) {
+      if (call.id.empty()) call.id = fmt::format("call_{:04}", n_calls);
+      ++n_calls;
+      open.push_back({call.id, call.name});
+    }
+    if (message.role != Role::kTool || open.empty()) continue;
+    auto match = std::ranges::find(open, message.tool_call_id, &OpenCall::id);
+    if (match == open.end() && !message.name.empty()) match = std::ranges::find(open, message.name, &OpenCall::name);
+    if (match == open.end()) match = open.begin();
+    message.tool_call_id = match->id;
+    if (message.name.empty()) message.name = match->name;
+    open.erase(match);
+  }
+}
+
+Json no_parameters() { return Json{{"type", "object"}, {"properties", Json::object()}}; }
+
+// Keeps the client's keys and their order; adds what templates take for granted.
+Result<Json> complete_function(const Json& function, const std::string& path) {
+  if (!function.is_object()) return wrong_type(path, "an object", function);
+  T9_TRY(name, required_string(function, "name", path));
+  T9_TRY(description, optional_string(function, "description", path));
+  Json complete = function;
+  complete["description"] = description;
+  const Json* parameters = find_member(function, "parameters");
+  if (parameters && !parameters->is_object()) return wrong_type(path + ".parameters", "an object", *parameters);
+  if (!parameters) complete["parameters"] = no_parameters();
+  Json& schema = complete["parameters"];
+  if (!find_member(schema, "properties")) schema["properties"] = Json::object();
+  return complete;
+}
+
+// A free-form tool is offered as a function with one string.
+Result<Json> function_of_custom_tool(const Json& custom, const std::string& path) {
+  if (!custom.is_object()) return wrong_type(path, "an object", custom);
+  T9_TRY(name, required_string(custom, "name", path));
+  T9_TRY(description, optional_string(custom, "description", path));
+  return Json{
+      {"name", name},
+      {"description", description},
+      {"parameters", {{"type", "object"}, {"properties", {{"input", {{"type", "string"}}}}}, {"required", {"input"}}}}};
+}
+
+Json as_tool(Json function) { return Json{{"type", "function"}, {"function", std::move(function)}}; }
+
+Result<std::vector<Json>> parse_legacy_functions(const Json& functions) {
+  if (!functions.is_array()) return wrong_type("functions", "an array", functions);
+  std::vector<Json> tools;
+  for (size_t i = 0; i < functions.size(); ++i) {
+    T9_TRY(function, complete_function(functions[i], fmt::format("functions[{}]", i)));
+    tools.push_back(as_tool(std::move(function)));
+  }
+  return tools;
+}
+
+Result<std::optional<bool>> optional_bool(const Json& body, const char* key) {
+  const Json* value = find_member(body, key);
+  if (!value) return std::nullopt;
+  if (!value->is_boolean()) return wrong_type(key, "a boolean", *value);
+  return value->get<bool>();
+}
+
+// chat_template_kwargs win over enable_thinking, which wins over reasoning_effort. Which levels of effort a model knows
+// is not decided here: an effort only switches thinking on or off.
+Result<Json> parse_template_kwargs(const Json& body) {
+  Json kwargs = Json::object();
+  if (const Json* given = find_member(body, "chat_template_kwargs")) {
+    if (!given->is_object()) return wrong_type("chat_template_kwargs", "an object", *given);
+    kwargs = *given;
+  }
+  T9_TRY(enable_thinking, optional_bool(body, "enable_thinking"));
+  const Json* effort = find_member(body, "reasoning_effort");
+  if (effort && !effort->is_string()) return wrong_type("reasoning_effort", "a string", *effort);
+  if (kwargs.contains("enable_thinking")) return kwargs;
+  if (enable_thinking) {
+    kwargs["enable_thinking"] = *enable_thinking;
+  } else if (effort) {
+    kwargs["enable_thinking"] = *effort != "none";
+  }
+  return kwargs;
+}
+
+}  // namespace
+
+Result<std::vector<Message>> parse_openai_messages(const Json& messages) {
+  if (!messages.is_array()) return wrong_type("messages", "an array", messages);
+  if (messages.empty()) return wrong_value("messages", "Invalid 'messages': at least one message is needed.");
+  std::vector<Message> parsed;
+  parsed.reserve(messages.size());
+  for (size_t i = 0; i < messages.size(); ++i) {
+    T9_TRY(message, parse_message(messages[i], fmt::format("messages[{}]", i)));
+    parsed.push_back(std::move(message));
+  }
+  complete_call_ids(parsed);
+  return parsed;
+}
+
+Result<std::vector<Json>> parse_openai_tools(const Json& tools) {
+  if (!tools.is_array()) return wrong_type("tools", "an array", tools);
+  std::vector<Json> parsed;
+  for (size_t i = 0; i < tools.size(); ++i) {
+    const std::string path = fmt::format("tools[{}]", i);
+    if (!tools[i].is_object()) return wrong_type(path, "an object", tools[i]);
+    T9_TRY(type, required_string(tools[i], "type", path));
+    if (type != "function" && type != "custom") continue;
+    const Json* definition = find_member(tools[i], type.c_str());
+    if (!definition) return missing(path + "." + type);
+    T9_TRY(function, type == "function" ? complete_function(*definition, path + ".function")
+                                        : function_of_custom_tool(*definition, path + ".custom"));
+    parsed.push_back(as_tool(std::move(function)));
+  }
+  return parsed;
+}
+
+Result<Conversation> parse_openai_conversation(const Json& body) {
+  if (!body.is_object()) return wrong_type("body", "an object", body);
+  Conversation conversation;
+  const Json* messages = find_member(body, "messages");
+  if (!messages) return missing("messages");
+  T9_TRY(parsed, parse_openai_messages(*messages));
+  conversation.messages = std::move(parsed);
+  if (const Json* tools = find_member(body, "tools")) {
+    T9_TRY(parsed_tools, parse_openai_tools(*tools));
+    conversation.tools = std::move(parsed_tools);
+  } else if (const Json* functions = find_member(body, "functions")) {
+    T9_TRY(parsed_tools, parse_legacy_functions(*functions));
+    conversation.tools = std::move(parsed_tools);
+  }
+  T9_TRY(add_generation_prompt, optional_bool(body, "add_generation_prompt"));
+  conversation.add_generation_prompt = add_generation_prompt.value_or(true);
+  T9_TRY(kwargs, parse_template_kwargs(body));
+  conversation.template_kwargs = std::move(kwargs);
+  return conversation;
+}
+
+}  // namespace tempo9::chat
