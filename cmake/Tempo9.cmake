@@ -12,6 +12,8 @@ if(TEMPO9_WERROR)
   add_compile_options(-Werror)
 endif()
 if(TEMPO9_SANITIZE)
+  # Checks stay on, so no NDEBUG.
+  set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g")
   add_compile_options(-fsanitize=${TEMPO9_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${TEMPO9_SANITIZE})
 endif()
