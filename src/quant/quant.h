@@ -15,9 +15,9 @@ namespace tempo9::quant {
 // of 32 with scale 1; Q4_1 and Q5_1 use `m` instead: w[i] = d * q[i] + m). This is what the numeric contract (spec
 // performance section 2, C1) is written in: products of q and activations are summed as integers.
 struct IntBlock {
-  int8_t q[256];       // block_elements used; in [-128, 127]
-  int16_t scale[16];   // integer sub-scale of each group
-  int16_t min[16];     // integer sub-min of each group (0 for types without)
+  int8_t q[256];      // block_elements used; in [-128, 127]
+  int16_t scale[16];  // integer sub-scale of each group
+  int16_t min[16];    // integer sub-min of each group (0 for types without)
   float d = 0.0f;
   float dmin = 0.0f;   // 0 for types without mins
   float m = 0.0f;      // additive constant of Q4_1 and Q5_1
@@ -28,7 +28,8 @@ struct QuantType {
   tensor::DType dtype;
   // Decodes `n` elements (a multiple of the block) to f32. Evaluation order as in spec gguf 4.3.
   void (*decode)(const std::byte* blocks, float* out, int64_t n);
-  // Encodes `n` finite values; null where no encoder exists.
+  // Encodes `n` finite values (a multiple of the block); null where no encoder exists. Scales beyond the range of f16
+  // are stored as infinity.
   void (*encode)(const float* values, std::byte* out, int64_t n);
   // One block as integers; null for F32, F16 and BF16.
   void (*unpack)(const std::byte* block, IntBlock& out);
