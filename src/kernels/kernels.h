@@ -20,6 +20,8 @@ using tensor::IndexRange;
 using tensor::MatView;
 using tensor::WeightView;
 
+struct AttentionKernels;
+
 // How a weight type wants its activations.
 enum class ActFormat : uint8_t {
   kF32,   // float weights: no quantisation
@@ -53,7 +55,7 @@ using MatMulFloat = void (*)(const WeightView& weight, IndexRange weight_rows, M
 struct MatMulKernels {
   // Quantises rows [rows.begin, rows.end) of x (contract C7: d = amax / 127, q = rne(x * (1/d)); zero rows give d = 0).
   void (*quantize)(MatView<const float> x, IndexRange rows, const QuantizedRows& out);
-  MatMulQuant (*quant)(tensor::DType weight);   // never null for a quantised usable type
+  MatMulQuant (*quant)(tensor::DType weight);     // never null for a quantised usable type
   MatMulFloat (*floating)(tensor::DType weight);  // F32, F16, BF16
   // True when the type has a kernel written for this ISA, false when it is unpacked generically.
   bool (*is_native)(tensor::DType weight);
@@ -62,7 +64,7 @@ struct MatMulKernels {
   int64_t row_granule;
 };
 
-// Everything that is not a matrix product.
+// Everything that is neither a matrix product nor attention (kernels/attention.h).
 struct RowKernels {
   // One row: out[i] = x[i] / sqrt(mean + eps) * weight[i % group], per run of `group` columns; weight may be null.
   void (*rms_norm)(const float* x, const float* weight, float* out, int64_t cols, int64_t group, float eps);
@@ -78,10 +80,6 @@ struct RowKernels {
   // Rotates every head of one row; cosines and sines have n_rot / 2 values. out may be x.
   void (*rope)(const float* x, float* out, int64_t n_heads, int64_t head_dim, int64_t n_rot, tensor::RopePairs pairs,
                const float* cosines, const float* sines);
-  // Stores one token's K and V of one layer into slot `slot` of its page (pointers to the page's bytes).
-  void (*kv_write)(const float* k, const float* v, std::byte* k_page, std::byte* v_page, int64_t slot_in_page,
-                   int64_t n_kv_heads, int64_t k_head_dim, int64_t v_head_dim);
-  // Attention: see kernels/attention.h.
 };
 
 // One instruction set.
@@ -91,9 +89,11 @@ struct Isa {
   bool (*runs_here)();           // this machine has all the features it needs
   const MatMulKernels* matmul;
   const RowKernels* rows;
+  const AttentionKernels* attention_f16;  // for pages of KvType::kF16
 };
 
-// From slowest to fastest; an explicit list generated from isa/CMakeLists.txt. All are linked in, some may not run here.
+// From slowest to fastest; an explicit list generated from isa/CMakeLists.txt. All are linked in, some may not run
+// here.
 std::span<const Isa> all_isas();
 const Isa* find_isa(std::string_view name);
 const Isa& best_isa();

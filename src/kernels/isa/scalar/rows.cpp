@@ -1,18 +1,20 @@
+#include <bit>
+
+#include "kernels/isa/scalar/vec.h"
 #include "kernels/kernels.h"
+// The generic text needs the vocabulary above it.
+#include "kernels/generic/rows.inl"
 
 namespace tempo9::kernels::scalar {
 
-#include "kernels/generic/rows.inl"
-
 extern const RowKernels kRowKernels;
 constinit const RowKernels kRowKernels = {
-    .rms_norm = nullptr,
+    .rms_norm = rms_norm,
     .add = add,
-    .gated = nullptr,
-    .soft_cap = nullptr,
-    .rope_angles = nullptr,
-    .rope = nullptr,
-    .kv_write = nullptr,
+    .gated = gated,
+    .soft_cap = soft_cap,
+    .rope_angles = rope_angles,
+    .rope = rope,
 };
 
 }  // namespace tempo9::kernels::scalar

@@ -1,0 +1,320 @@
+// Attention over F16 pages (kernels/attention.h) over the ISA's vec.h. Included by isa/<name>/attention.cpp after
+// functions.inl. vec.h gives the register tiles: kScoreVectors query vectors by kScoreKeys * 16 keys, and
+// kValueVectors query vectors by kValueColumns * 16 columns of V. Tiles do not change the order of any sum.
+
+#pragma once
+
+#include "kernels/generic/functions.inl"
+
+namespace tempo9::kernels::T9_ISA {
+
+constexpr int64_t kTile = tensor::kPageTokens;
+constexpr int64_t kTileVecs = kTile / 16;
+// Query vectors that go through a tile together: their scores stay in L1.
+constexpr int64_t kBlock = 8;
+constexpr float kMinusInfinity = -__builtin_inff();
+
+T9_VEC float larger(float a, float b) { return a > b ? a : b; }
+
+// Scores of kN query vectors against a tile: one fma chain per key over the columns, ascending.
+template <int kN>
+static void score_tile(const float* const* q, const uint16_t* k, int64_t head_dim, float* scores) {
+  for (int64_t key = 0; key < kTileVecs; key += kScoreKeys) {
+    Vec acc[kN][kScoreKeys];
+#pragma GCC unroll 8
+    for (int n = 0; n < kN; ++n) {
+#pragma GCC unroll 2
+      for (int c = 0; c < kScoreKeys; ++c) acc[n][c] = splat(0.0f);
+    }
+    const uint16_t* lanes = k + key * 16;
+    for (int64_t d = 0; d < head_dim; ++d, lanes += kTile) {
+      Vec keys[kScoreKeys];
+#pragma GCC unroll 2
+      for (int c = 0; c < kScoreKeys; ++c) keys[c] = load_f16(lanes + 16 * c);
+#pragma GCC unroll 8
+      for (int n = 0; n < kN; ++n) {
+        const Vec query = splat(q[n][d]);
+#pragma GCC unroll 2
+        for (int c = 0; c < kScoreKeys; ++c) acc[n][c] = fma(query, keys[c], acc[n][c]);
+      }
+    }
+#pragma GCC unroll 8
+    for (int n = 0; n < kN; ++n) {
+#pragma GCC unroll 2
+      for (int c = 0; c < kScoreKeys; ++c) store(scores + n * kTile + (key + c) * 16, acc[n][c]);
+    }
+  }
+}
+
+static void score_block(const float* const* q, int64_t n, const uint16_t* k, int64_t head_dim, float* scores) {
+  while (n > 0) {
+    int64_t done = 1;
+    if (kScoreVectors >= 8 && n >= 8) {
+      score_tile<kScoreVectors >= 8 ? 8 : 1>(q, k, head_dim, scores);
+      done = 8;
+    } else if (kScoreVectors >= 4 && n >= 4) {
+      score_tile<kScoreVectors >= 4 ? 4 : 1>(q, k, head_dim, scores);
+      done = 4;
+    } else if (kScoreVectors >= 3 && n == 3) {
+      score_tile<kScoreVectors >= 3 ? 3 : 1>(q, k, head_dim, scores);
+      done = 3;
+    } else if (kScoreVectors >= 2 && n >= 2) {
+      score_tile<kScoreVectors >= 2 ? 2 : 1>(q, k, head_dim, scores);
+      done = 2;
+    } else {
+      score_tile<1>(q, k, head_dim, scores);
+    }
+    q += done;
+    scores += done * kTile;
+    n -= done;
+  }
+}
+
+// Keys of a tile that a row sees: [begin, end), a part of [0, 32).
+struct Visible {
+  int64_t begin;
+  int64_t end;
+};
+T9_VEC Visible visible_keys(const AttentionShape& shape, int64_t slot, int64_t tile_begin) {
+  int64_t begin = shape.window > 0 ? slot - shape.window + 1 - tile_begin : 0;
+  if (begin < 0) begin = 0;
+  int64_t end = slot + 1 - tile_begin;
+  if (end > kTile) end = kTile;
+  return {begin, end};
+}
+
+// One step of the online softmax: turns a vector's scores into probabilities, exactly 0 where masked, and returns the
+// factor that brings what was summed before to the new maximum.
+T9_VEC float softmax_step(const AttentionShape& shape, Visible visible, float* scores, float& max, float& sum_of_p) {
+  Vec s[kTileVecs];
+  const Vec scale = splat(shape.scale);
+  for (int64_t c = 0; c < kTileVecs; ++c) {
+    s[c] = mul(load(scores + 16 * c), scale);
+    if (shape.softcap > 0.0f) {
+      const Vec cap = splat(shape.softcap);
+      s[c] = mul(cap, tanh(div(s[c], cap)));
+    }
+    if (visible.begin > 0 || visible.end < kTile) {
+      const Vec index = add(lane_indices(), splat(static_cast<float>(16 * c)));
+      const Vec masked = splat(kMinusInfinity);
+      s[c] = select_less(index, splat(static_cast<float>(visible.begin)), masked, s[c]);
+      s[c] = select_less(index, splat(static_cast<float>(visible.end)), s[c], masked);
+    }
+  }
+  const float new_max = larger(max, max_of(T9_ISA::max(s[0], s[1])));
+  const float factor = exp(max - new_max);
+  for (int64_t c = 0; c < kTileVecs; ++c) {
+    s[c] = exp(sub(s[c], splat(new_max)));
+    store(scores + 16 * c, s[c]);
+  }
+  max = new_max;
+  sum_of_p = __builtin_fmaf(sum_of_p, factor, sum(add(s[0], s[1])));
+  return factor;
+}
+
+// values = values * factor + sum over the tile's tokens, ascending, of p * v, for kN vectors and kC * 16 columns (or
+// the `n_cols` < 16 last ones, with kC = 1).
+template <int kN, int kC>
+static void value_tile(const float* p, const float* factors, const uint16_t* v, int64_t v_stride, float* values,
+                       int64_t n_cols) {
+  Vec acc[kN][kC];
+  const bool whole = n_cols >= 16;
+#pragma GCC unroll 4
+  for (int n = 0; n < kN; ++n) {
+#pragma GCC unroll 4
+    for (int c = 0; c < kC; ++c) {
+      const float* from = values + n * v_stride + 16 * c;
+      acc[n][c] = mul(whole ? load(from) : load_n(from, n_cols), splat(factors[n]));
+    }
+  }
+  for (int64_t j = 0; j < kTile; ++j, v += v_stride) {
+    Vec value[kC];
+#pragma GCC unroll 4
+    for (int c = 0; c < kC; ++c) value[c] = whole ? load_f16(v + 16 * c) : load_f16_n(v, n_cols);
+#pragma GCC unroll 4
+    for (int n = 0; n < kN; ++n) {
+      const Vec weight = splat(p[n * kTile + j]);
+#pragma GCC unroll 4
+      for (int c = 0; c < kC; ++c) acc[n][c] = fma(weight, value[c], acc[n][c]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int n = 0; n < kN; ++n) {
+#pragma GCC unroll 4
+    for (int c = 0; c < kC; ++c) {
+      float* to = values + n * v_stride + 16 * c;
+      if (whole) {
+        store(to, acc[n][c]);
+      } else {
+        store_n(to, acc[n][c], n_cols);
+      }
+    }
+  }
+}
+
+template <int kN>
+static void value_rows(const float* p, const float* factors, const uint16_t* v, int64_t head_dim, float* values) {
+  int64_t col = 0;
+  for (; col + 16 * kValueColumns <= head_dim; col += 16 * kValueColumns) {
+    value_tile<kN, kValueColumns>(p, factors, v + col, head_dim, values + col, 16);
+  }
+  for (; col < head_dim; col += 16) {
+    value_tile<kN, 1>(p, factors, v + col, head_dim, values + col, head_dim - col);
+  }
+}
+
+static void value_block(const float* p, const float* factors, int64_t n, const uint16_t* v, int64_t head_dim,
+                        float* values) {
+  while (n > 0) {
+    int64_t done = 1;
+    if (kValueVectors >= 4 && n >= 4) {
+      value_rows<kValueVectors >= 4 ? 4 : 1>(p, factors, v, head_dim, values);
+      done = 4;
+    } else if (kValueVectors >= 3 && n == 3) {
+      value_rows<kValueVectors >= 3 ? 3 : 1>(p, factors, v, head_dim, values);
+      done = 3;
+    } else if (kValueVectors >= 2 && n >= 2) {
+      value_rows<kValueVectors >= 2 ? 2 : 1>(p, factors, v, head_dim, values);
+      done = 2;
+    } else {
+      value_rows<1>(p, factors, v, head_dim, values);
+    }
+    p += done * kTile;
+    factors += done;
+    values += done * head_dim;
+    n -= done;
+  }
+}
+
+// The query vectors [begin, end) against one tile, of which their rows see something.
+static void attend_tile(const AttentionShape& shape, const AttentionRows& rows, int64_t kv_head, int64_t tile,
+                        int64_t begin, int64_t end, const AttentionState& state) {
+  const int64_t group = shape.n_heads / shape.n_kv_heads;
+  const auto page = static_cast<size_t>(rows.pages[tile]);
+  const auto* k =
+      reinterpret_cast<const uint16_t*>(rows.k + page * rows.k_page_bytes) + kv_head * shape.k_head_dim * kTile;
+  const auto* v =
+      reinterpret_cast<const uint16_t*>(rows.v + page * rows.v_page_bytes) + kv_head * shape.v_head_dim * kTile;
+  for (int64_t i = begin; i < end; i += kBlock) {
+    const int64_t n = end - i < kBlock ? end - i : kBlock;
+    const float* q[kBlock];
+    for (int64_t b = 0; b < n; ++b) {
+      q[b] = rows.q + (i + b) / group * rows.q_stride + (kv_head * group + (i + b) % group) * shape.k_head_dim;
+    }
+    alignas(64) float scores[kBlock * kTile];
+    float factors[kBlock];
+    score_block(q, n, k, shape.k_head_dim, scores);
+    for (int64_t b = 0; b < n; ++b) {
+      const Visible visible = visible_keys(shape, rows.slots[(i + b) / group], tile * kTile);
+      factors[b] = softmax_step(shape, visible, scores + b * kTile, state.max[i + b], state.sum[i + b]);
+    }
+    value_block(scores, factors, n, v, shape.v_head_dim, state.values + i * shape.v_head_dim);
+  }
+}
+
+static void attend_span(const AttentionShape& shape, const AttentionRows& rows, int64_t kv_head, int64_t span,
+                        const AttentionState& out) {
+  const int64_t group = shape.n_heads / shape.n_kv_heads;
+  for (int64_t i = 0; i < rows.n_rows * group; ++i) {
+    out.max[i] = kMinusInfinity;
+    out.sum[i] = 0.0f;
+  }
+  for (int64_t i = 0; i < rows.n_rows * group * shape.v_head_dim; ++i) out.values[i] = 0.0f;
+  const int64_t last_slot = rows.slots[rows.n_rows - 1];
+  // The rows that see a tile are adjacent: both ends only move up with the tile.
+  int64_t first_row = 0;
+  int64_t end_row = shape.window > 0 ? 0 : rows.n_rows;
+  for (int64_t tile = span * kSpanPages; tile < (span + 1) * kSpanPages && tile * kTile <= last_slot; ++tile) {
+    while (rows.slots[first_row] < tile * kTile) ++first_row;
+    if (shape.window > 0) {
+      const int64_t last_key = tile * kTile + kTile - 1;
+      while (end_row < rows.n_rows && rows.slots[end_row] - shape.window < last_key) ++end_row;
+    }
+    if (first_row >= end_row) continue;
+    attend_tile(shape, rows, kv_head, tile, first_row * group, end_row * group, out);
+  }
+}
+
+// to = to * to_factor + from * from_factor, the second product fused.
+T9_VEC void add_scaled(float* to, float to_factor, const float* from, float from_factor, int64_t n) {
+  for (int64_t i = 0; i < n; i += 16) {
+    const int64_t count = n - i < 16 ? n - i : 16;
+    const Vec scaled = mul(load_n(to + i, count), splat(to_factor));
+    store_n(to + i, fma(splat(from_factor), load_n(from + i, count), scaled), count);
+  }
+}
+
+static void merge(const AttentionShape& shape, int64_t n_vectors, const AttentionState& part,
+                  const AttentionState& total) {
+  const int64_t head_dim = shape.v_head_dim;
+  for (int64_t i = 0; i < n_vectors; ++i) {
+    if (part.max[i] == kMinusInfinity) continue;
+    float* to = total.values + i * head_dim;
+    const float* from = part.values + i * head_dim;
+    if (total.max[i] == kMinusInfinity) {
+      total.max[i] = part.max[i];
+      total.sum[i] = part.sum[i];
+      for (int64_t c = 0; c < head_dim; ++c) to[c] = from[c];
+      continue;
+    }
+    const float new_max = larger(total.max[i], part.max[i]);
+    const float total_factor = exp(total.max[i] - new_max);
+    const float part_factor = exp(part.max[i] - new_max);
+    total.max[i] = new_max;
+    total.sum[i] = __builtin_fmaf(part_factor, part.sum[i], total.sum[i] * total_factor);
+    add_scaled(to, total_factor, from, part_factor, head_dim);
+  }
+}
+
+static void finish(const AttentionShape& shape, int64_t n_rows, int64_t kv_head, const AttentionState& state,
+                   const float* sinks, float* out, int64_t out_stride) {
+  const int64_t group = shape.n_heads / shape.n_kv_heads;
+  const int64_t head_dim = shape.v_head_dim;
+  for (int64_t i = 0; i < n_rows * group; ++i) {
+    const int64_t head = kv_head * group + i % group;
+    float factor = 1.0f;
+    float total = state.sum[i];
+    if (sinks != nullptr) {
+      const float new_max = larger(state.max[i], sinks[head]);
+      factor = exp(state.max[i] - new_max);
+      total = __builtin_fmaf(total, factor, exp(sinks[head] - new_max));
+    }
+    const Vec f = splat(factor);
+    const Vec inverse = splat(1.0f / total);
+    const float* from = state.values + i * head_dim;
+    float* to = out + i / group * out_stride + head * head_dim;
+    for (int64_t c = 0; c < head_dim; c += 16) {
+      const int64_t count = head_dim - c < 16 ? head_dim - c : 16;
+      store_n(to + c, mul(mul(load_n(from + c, count), f), inverse), count);
+    }
+  }
+}
+
+T9_VEC void to_finite_f16(const float* x, int64_t n, uint16_t* out) {
+  const Vec limit = splat(65504.0f);
+  const Vec low = splat(-65504.0f);
+  store_f16(out, min(max(load_n(x, n), low), limit));
+}
+
+static void write(const AttentionShape& shape, const float* k, const float* v, std::byte* k_page, std::byte* v_page,
+                  int64_t slot_in_page) {
+  uint16_t halves[16];
+  auto* k_out = reinterpret_cast<uint16_t*>(k_page) + slot_in_page;
+  for (int64_t i = 0; i < shape.n_kv_heads * shape.k_head_dim; i += 16) {
+    const int64_t left = shape.n_kv_heads * shape.k_head_dim - i;
+    const int64_t count = left < 16 ? left : 16;
+    to_finite_f16(k + i, count, halves);
+    for (int64_t c = 0; c < count; ++c) k_out[(i + c) * kTile] = halves[c];
+  }
+  for (int64_t h = 0; h < shape.n_kv_heads; ++h) {
+    auto* v_out = reinterpret_cast<uint16_t*>(v_page) + (h * kTile + slot_in_page) * shape.v_head_dim;
+    const float* head = v + h * shape.v_head_dim;
+    for (int64_t i = 0; i < shape.v_head_dim; i += 16) {
+      const int64_t count = shape.v_head_dim - i < 16 ? shape.v_head_dim - i : 16;
+      to_finite_f16(head + i, count, halves);
+      for (int64_t c = 0; c < count; ++c) v_out[i + c] = halves[c];
+    }
+  }
+}
+
+}  // namespace tempo9::kernels::T9_ISA

@@ -1,0 +1,218 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "kernels/isas.h"
+#include "quant/quant.h"
+
+namespace tempo9::kernels {
+namespace {
+
+// A sequence with random K and V in shuffled pages, and one query row per slot.
+struct Sequence {
+  AttentionShape shape;
+  int64_t n_tokens;
+  std::vector<float> q, k, v;
+  std::vector<int32_t> pages;
+  std::vector<std::byte> k_pool, v_pool;
+
+  Sequence(const AttentionShape& s, int64_t tokens, uint32_t seed) : shape(s), n_tokens(tokens) {
+    std::mt19937 rng(seed);
+    q = random_floats(rng, static_cast<size_t>(tokens * s.n_heads * s.k_head_dim));
+    k = random_floats(rng, static_cast<size_t>(tokens * s.n_kv_heads * s.k_head_dim));
+    v = random_floats(rng, static_cast<size_t>(tokens * s.n_kv_heads * s.v_head_dim));
+    pages.resize(static_cast<size_t>((tokens + tensor::kPageTokens - 1) / tensor::kPageTokens));
+    std::iota(pages.begin(), pages.end(), 0);
+    std::shuffle(pages.begin(), pages.end(), rng);
+    // What another sequence has left behind in the pages: finite, and not to be seen.
+    const std::byte stale{0x5a};
+    k_pool.assign(pages.size() * k_page_bytes_f16(s), stale);
+    v_pool.assign(pages.size() * v_page_bytes_f16(s), stale);
+  }
+
+  void write(const Isa& isa) {
+    for (int64_t i = 0; i < n_tokens; ++i) {
+      const auto page = static_cast<size_t>(pages[static_cast<size_t>(i / tensor::kPageTokens)]);
+      isa.attention_f16->write(shape, k.data() + i * shape.n_kv_heads * shape.k_head_dim,
+                               v.data() + i * shape.n_kv_heads * shape.v_head_dim,
+                               k_pool.data() + page * k_page_bytes_f16(shape),
+                               v_pool.data() + page * v_page_bytes_f16(shape), i % tensor::kPageTokens);
+    }
+  }
+
+  // Output rows of the slots [begin, end) as one call; the caller's split of rows must not matter.
+  std::vector<float> attend(const Isa& isa, int64_t begin, int64_t end, const float* sinks = nullptr) const {
+    const AttentionKernels& kernels = *isa.attention_f16;
+    std::vector<int32_t> slots(static_cast<size_t>(end - begin));
+    std::iota(slots.begin(), slots.end(), static_cast<int32_t>(begin));
+    const int64_t n_rows = end - begin;
+    const AttentionRows rows{.q = q.data() + begin * shape.n_heads * shape.k_head_dim,
+                             .q_stride = shape.n_heads * shape.k_head_dim,
+                             .slots = slots.data(),
+                             .n_rows = n_rows,
+                             .pages = pages.data(),
+                             .k = k_pool.data(),
+                             .v = v_pool.data(),
+                             .k_page_bytes = k_page_bytes_f16(shape),
+                             .v_page_bytes = v_page_bytes_f16(shape)};
+    const int64_t n_vectors = n_rows * shape.n_heads / shape.n_kv_heads;
+    State part(n_vectors, shape.v_head_dim);
+    State total(n_vectors, shape.v_head_dim);
+    std::vector<float> out(static_cast<size_t>(n_rows * shape.n_heads * shape.v_head_dim));
+    for (int64_t head = 0; head < shape.n_kv_heads; ++head) {
+      kernels.attend_span(shape, rows, head, 0, total.view());
+      for (int64_t span = 1; span * kSpanTokens < end; ++span) {
+        kernels.attend_span(shape, rows, head, span, part.view());
+        kernels.merge(shape, n_vectors, part.view(), total.view());
+      }
+      kernels.finish(shape, n_rows, head, total.view(), sinks, out.data(), shape.n_heads * shape.v_head_dim);
+    }
+    return out;
+  }
+
+  // Softmax attention of one slot in double, over K and V as they are stored.
+  std::vector<double> naive(int64_t slot, const float* sinks) const {
+    std::vector<double> out;
+    const auto stored = [](float x) { return quant::f16_to_f32(quant::f32_to_f16(x)); };
+    for (int64_t h = 0; h < shape.n_heads; ++h) {
+      const int64_t kv = h * shape.n_kv_heads / shape.n_heads;
+      const int64_t first = shape.window > 0 ? std::max<int64_t>(0, slot - shape.window + 1) : 0;
+      std::vector<double> p;
+      double total = sinks != nullptr ? std::exp(sinks[h]) : 0.0;
+      for (int64_t j = first; j <= slot; ++j) {
+        double s = 0.0;
+        for (int64_t d = 0; d < shape.k_head_dim; ++d) {
+          s += static_cast<double>(q[(slot * shape.n_heads + h) * shape.k_head_dim + d]) *
+               stored(k[(j * shape.n_kv_heads + kv) * shape.k_head_dim + d]);
+        }
+        s *= shape.scale;
+        if (shape.softcap > 0.0f) s = shape.softcap * std::tanh(s / shape.softcap);
+        p.push_back(std::exp(s));
+        total += p.back();
+      }
+      for (int64_t c = 0; c < shape.v_head_dim; ++c) {
+        double o = 0.0;
+        for (int64_t j = first; j <= slot; ++j) {
+          o += p[j - first] / total * stored(v[(j * shape.n_kv_heads + kv) * shape.v_head_dim + c]);
+        }
+        out.push_back(o);
+      }
+    }
+    return out;
+  }
+
+ private:
+  struct State {
+    State(int64_t n, int64_t dim) : max(n), sum(n), values(n * dim) {}
+    AttentionState view() { return {max.data(), sum.data(), values.data()}; }
+    std::vector<float> max, sum, values;
+  };
+};
+
+std::vector<AttentionShape> shapes() {
+  return {
+      {.n_heads = 1, .n_kv_heads = 1, .k_head_dim = 8, .v_head_dim = 8, .scale = 0.35f},
+      {.n_heads = 9, .n_kv_heads = 3, .k_head_dim = 64, .v_head_dim = 64, .scale = 0.125f},
+      {.n_heads = 4, .n_kv_heads = 1, .k_head_dim = 256, .v_head_dim = 256, .scale = 0.0625f, .window = 40},
+      {.n_heads = 10, .n_kv_heads = 2, .k_head_dim = 20, .v_head_dim = 36, .scale = 0.2f, .softcap = 3.0f},
+      {.n_heads = 7, .n_kv_heads = 1, .k_head_dim = 16, .v_head_dim = 16, .scale = 0.25f, .window = 1},
+      {.n_heads = 2, .n_kv_heads = 2, .k_head_dim = 32, .v_head_dim = 48, .scale = 0.2f, .window = 600},
+  };
+}
+
+class Attention : public testing::TestWithParam<AttentionShape> {};
+INSTANTIATE_TEST_SUITE_P(Shapes, Attention, testing::ValuesIn(shapes()));
+
+TEST_P(Attention, FollowsTheFormula) {
+  Sequence sequence(GetParam(), 70, 1);
+  const std::vector<float> sinks(static_cast<size_t>(GetParam().n_heads), 0.4f);
+  for (const float* s : {static_cast<const float*>(nullptr), sinks.data()}) {
+    const Isa& isa = best_isa();
+    sequence.write(isa);
+    const std::vector<float> out = sequence.attend(isa, 0, 70, s);
+    for (int64_t slot = 0; slot < 70; ++slot) {
+      const std::vector<double> expected = sequence.naive(slot, s);
+      // Scores are sums of up to 256 products of size about |score| <= 6: their rounding scales p by 1 +- 1e-5.
+      for (size_t i = 0; i < expected.size(); ++i) {
+        ASSERT_NEAR(out[static_cast<size_t>(slot) * expected.size() + i], expected[i], 3e-5) << "slot " << slot;
+      }
+    }
+  }
+}
+
+TEST_P(Attention, FollowsTheFormulaOverSpans) {
+  Sequence sequence(GetParam(), 1100, 2);
+  sequence.write(best_isa());
+  for (int64_t slot : {510, 511, 512, 513, 1023, 1024, 1099}) {
+    const std::vector<float> out = sequence.attend(best_isa(), slot, slot + 1);
+    const std::vector<double> expected = sequence.naive(slot, nullptr);
+    for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(out[i], expected[i], 3e-5) << "slot " << slot;
+  }
+}
+
+TEST_P(Attention, HasEqualBitsOnEveryIsa) {
+  std::vector<float> sinks(static_cast<size_t>(GetParam().n_heads), -1.0f);
+  std::vector<float> first;
+  for (const Isa* isa : isas_here()) {
+    Sequence sequence(GetParam(), 600, 3);
+    sequence.write(*isa);
+    std::vector<float> out = sequence.attend(*isa, 0, 45, sinks.data());
+    const std::vector<float> late = sequence.attend(*isa, 590, 600);
+    out.insert(out.end(), late.begin(), late.end());
+    if (first.empty()) first = out;
+    EXPECT_EQ(bits_of(out), bits_of(first)) << isa->name;
+  }
+}
+
+TEST_P(Attention, HasEqualBitsHoweverRowsAreGrouped) {
+  Sequence sequence(GetParam(), 580, 4);
+  for (const Isa* isa : isas_here()) {
+    if (isa->name == "scalar") continue;  // slow, and equal to the others by the test above
+    sequence.write(*isa);
+    const std::vector<float> whole = sequence.attend(*isa, 0, 580);
+    for (int64_t chunk : {1, 7, 32, 61}) {
+      std::vector<float> joined;
+      for (int64_t begin = 0; begin < 580; begin += chunk) {
+        const std::vector<float> part = sequence.attend(*isa, begin, std::min<int64_t>(begin + chunk, 580));
+        joined.insert(joined.end(), part.begin(), part.end());
+      }
+      EXPECT_EQ(bits_of(joined), bits_of(whole)) << isa->name << ", chunks of " << chunk;
+    }
+  }
+}
+
+// A chunk writes later tokens of the page before its first row attends; decode meets the page half written.
+TEST_P(Attention, DoesNotSeeTokensToCome) {
+  Sequence sequence(GetParam(), 50, 5);
+  const Isa& isa = best_isa();
+  sequence.write(isa);
+  const std::vector<float> whole = sequence.attend(isa, 0, 50);
+  Sequence shorter = sequence;
+  shorter.n_tokens = 41;
+  std::ranges::fill(shorter.k_pool, std::byte{0x11});
+  std::ranges::fill(shorter.v_pool, std::byte{0x91});
+  shorter.write(isa);
+  const std::vector<float> row = shorter.attend(isa, 40, 41);
+  const std::vector<float> same(whole.begin() + 40 * std::ssize(row), whole.begin() + 41 * std::ssize(row));
+  EXPECT_EQ(bits_of(row), bits_of(same));
+}
+
+TEST(AttentionWrite, KeepsPagesFinite) {
+  const AttentionShape shape{.n_heads = 1, .n_kv_heads = 1, .k_head_dim = 4, .v_head_dim = 4};
+  const float kInf = std::numeric_limits<float>::infinity();
+  const float values[4] = {1e30f, -kInf, std::numeric_limits<float>::quiet_NaN(), 65504.0f};
+  for (const Isa* isa : isas_here()) {
+    std::vector<uint16_t> k(4 * 32), v(4 * 32);
+    isa->attention_f16->write(shape, values, values, reinterpret_cast<std::byte*>(k.data()),
+                              reinterpret_cast<std::byte*>(v.data()), 3);
+    for (size_t d = 0; d < 4; ++d) {
+      EXPECT_EQ(std::fabs(quant::f16_to_f32(k[d * 32 + 3])), 65504.0f) << isa->name;
+      EXPECT_EQ(k[d * 32 + 3], v[3 * 4 + d]);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tempo9::kernels

@@ -1,0 +1,201 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "kernels/isas.h"
+
+namespace tempo9::kernels {
+namespace {
+
+constexpr int64_t kSizes[] = {1, 2, 15, 16, 17, 31, 32, 33, 64, 100, 576, 1000};
+constexpr double kUlp = std::numeric_limits<float>::epsilon();  // of a value in [1, 2)
+
+// Runs `kernel` on every ISA, expects equal bits, returns the values.
+std::vector<float> on_every_isa(size_t n_out, const std::function<void(const RowKernels&, float* out)>& kernel) {
+  std::vector<float> first;
+  for (const Isa* isa : isas_here()) {
+    std::vector<float> out(n_out + 1, 77.0f);
+    kernel(*isa->rows, out.data());
+    EXPECT_EQ(out.back(), 77.0f) << isa->name << " wrote past the end";
+    out.pop_back();
+    if (first.empty()) first = out;
+    EXPECT_EQ(bits_of(out), bits_of(first)) << isa->name;
+  }
+  return first;
+}
+
+// |actual - expected| <= tolerance * |expected| + what two roundings among denormals lose, times a factor of up to 4.
+void expect_close(float actual, double expected, double tolerance, float x) {
+  const double bound = tolerance * std::fabs(expected) + 4.0 * std::numeric_limits<float>::denorm_min();
+  if (std::isinf(actual) && std::fabs(expected) >= std::numeric_limits<float>::max()) return;
+  EXPECT_LE(std::fabs(actual - expected), bound) << "at " << x << ": " << actual << " for " << expected;
+}
+
+TEST(RmsNorm, FollowsTheFormula) {
+  std::mt19937 rng(1);
+  for (int64_t group : kSizes) {
+    for (int64_t n_groups : {1, 3}) {
+      const int64_t cols = group * n_groups;
+      const std::vector<float> x = random_floats(rng, static_cast<size_t>(cols), 2.0f);
+      const std::vector<float> weight = random_floats(rng, static_cast<size_t>(group));
+      const std::vector<float> out = on_every_isa(x.size(), [&](const RowKernels& rows, float* to) {
+        rows.rms_norm(x.data(), weight.data(), to, cols, group, 1e-5f);
+      });
+      for (int64_t i = 0; i < cols; ++i) {
+        double squares = 0.0;
+        for (int64_t j = 0; j < group; ++j) squares += std::pow(x[i / group * group + j], 2);
+        const double expected = x[i] / std::sqrt(squares / group + 1e-5f) * weight[i % group];
+        // A lane adds group / 16 squares; half of that error reaches the square root. Five roundings follow.
+        expect_close(out[i], expected, kUlp * (group / 32.0 + 6), x[i]);
+      }
+    }
+  }
+}
+
+TEST(RmsNorm, TakesNoWeightAndZeros) {
+  const std::vector<float> zeros(33, 0.0f);
+  const std::vector<float> out = on_every_isa(
+      33, [&](const RowKernels& rows, float* to) { rows.rms_norm(zeros.data(), nullptr, to, 33, 33, 1e-6f); });
+  EXPECT_EQ(bits_of(out), bits_of(zeros));
+}
+
+TEST(Add, IsExact) {
+  std::mt19937 rng(2);
+  for (int64_t n : kSizes) {
+    const std::vector<float> a = awkward_floats(rng, static_cast<size_t>(n));
+    const std::vector<float> b = awkward_floats(rng, static_cast<size_t>(n));
+    const std::vector<float> out =
+        on_every_isa(a.size(), [&](const RowKernels& rows, float* to) { rows.add(a.data(), b.data(), to, n); });
+    for (int64_t i = 0; i < n; ++i) EXPECT_EQ(out[i], a[i] + b[i]);
+  }
+}
+
+TEST(Gated, SiluFollowsTheFormula) {
+  std::mt19937 rng(3);
+  for (int64_t n : kSizes) {
+    const std::vector<float> gate = awkward_floats(rng, static_cast<size_t>(n));
+    const std::vector<float> up = random_floats(rng, static_cast<size_t>(n));
+    const std::vector<float> out = on_every_isa(gate.size(), [&](const RowKernels& rows, float* to) {
+      rows.gated(tensor::Activation::kSilu, gate.data(), up.data(), to, n);
+    });
+    for (int64_t i = 0; i < n; ++i) {
+      const double g = gate[i];
+      if (g < -87.0) {
+        EXPECT_LE(std::fabs(out[i]), 1e-34 * std::fabs(up[i]));  // e^-x is at its end; the true value is below
+      } else {
+        expect_close(out[i], g / (1.0 + std::exp(-g)) * up[i], 4 * kUlp, gate[i]);
+      }
+    }
+  }
+}
+
+TEST(Gated, GeluFollowsTheFormula) {
+  std::mt19937 rng(4);
+  const int64_t n = 2000;
+  const std::vector<float> gate = random_floats(rng, n, 3.0f);
+  const std::vector<float> up = random_floats(rng, n);
+  const std::vector<float> out = on_every_isa(gate.size(), [&](const RowKernels& rows, float* to) {
+    rows.gated(tensor::Activation::kGeluTanh, gate.data(), up.data(), to, n);
+  });
+  for (int64_t i = 0; i < n; ++i) {
+    const double x = gate[i];
+    const double u = std::sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x);
+    if (u < -40.0) continue;
+    // The exponent 2u carries 4 roundings, each of which e^-2u multiplies by 2|u|.
+    expect_close(out[i], x / (1.0 + std::exp(-2.0 * u)) * up[i], kUlp * (4 + 4 * std::fabs(u)), gate[i]);
+  }
+}
+
+TEST(Gated, AgreesOnAwkwardValues) {
+  std::mt19937 rng(5);
+  const std::vector<float> gate = awkward_floats(rng, 4096);
+  const std::vector<float> up = awkward_floats(rng, 4096);
+  for (tensor::Activation activation : {tensor::Activation::kSilu, tensor::Activation::kGeluTanh}) {
+    const std::vector<float> out = on_every_isa(gate.size(), [&](const RowKernels& rows, float* to) {
+      rows.gated(activation, gate.data(), up.data(), to, 4096);
+    });
+    for (size_t i = 0; i < out.size(); ++i) EXPECT_FALSE(std::isnan(out[i])) << gate[i] << " " << up[i];
+  }
+}
+
+TEST(SoftCap, FollowsTanh) {
+  std::vector<float> x;
+  for (float v = -40.0f; v <= 40.0f; v += 0.0371f) x.push_back(v);
+  for (float v = 1e-20f; v < 100.0f; v *= 1.37f) x.push_back(v);
+  x.push_back(0.0f);
+  x.push_back(1e30f);
+  const auto n = static_cast<int64_t>(x.size());
+  const std::vector<float> out =
+      on_every_isa(x.size(), [&](const RowKernels& rows, float* to) { rows.soft_cap(x.data(), to, 2.0f, n); });
+  // 2 ulp of tanh, in units of kUlp up to twice that, and the product.
+  for (size_t i = 0; i < x.size(); ++i) expect_close(out[i], 2.0 * std::tanh(x[i] / 2.0), 3 * kUlp, x[i]);
+}
+
+TEST(RopeAngles, AreRightUpToMillionsOfPositions) {
+  std::vector<float> frequencies;
+  for (int i = 0; i < 33; ++i) frequencies.push_back(std::pow(10000.0f, -i / 33.0f));
+  const auto n = static_cast<int64_t>(frequencies.size());
+  for (int32_t position : {0, 1, 2, 31, 511, 4095, 32767, 131071, 999983, 2000003}) {
+    const std::vector<float> out = on_every_isa(2 * frequencies.size(), [&](const RowKernels& rows, float* to) {
+      rows.rope_angles(position, frequencies.data(), n, 1.0f, to, to + n);
+    });
+    for (int64_t i = 0; i < n; ++i) {
+      const double angle = static_cast<double>(position) * frequencies[i];
+      // Half an ulp of the rounding; near a zero, the reduced angle's own error of 2^-53 * n.
+      EXPECT_NEAR(out[i], std::cos(angle), 0.6 * kUlp) << angle;
+      EXPECT_NEAR(out[n + i], std::sin(angle), 0.6 * kUlp) << angle;
+    }
+    if (position == 0) {
+      EXPECT_EQ(out[0], 1.0f);
+      EXPECT_EQ(out[n], 0.0f);
+    }
+  }
+}
+
+TEST(Rope, RotatesPairsOfBothKinds) {
+  std::mt19937 rng(6);
+  for (int64_t head_dim : {2, 16, 64, 70, 80}) {
+    for (int64_t n_rot : {head_dim, head_dim / 2 / 2 * 2}) {
+      if (n_rot == 0) continue;
+      const int64_t n_heads = 3;
+      const std::vector<float> x = random_floats(rng, static_cast<size_t>(n_heads * head_dim));
+      const std::vector<float> angles = random_floats(rng, static_cast<size_t>(n_rot));
+      const float* c = angles.data();
+      const float* s = c + n_rot / 2;
+      for (tensor::RopePairs pairs : {tensor::RopePairs::kHalves, tensor::RopePairs::kInterleaved}) {
+        const std::vector<float> out = on_every_isa(x.size(), [&](const RowKernels& rows, float* to) {
+          rows.rope(x.data(), to, n_heads, head_dim, n_rot, pairs, c, s);
+        });
+        const std::vector<float> in_place = on_every_isa(x.size(), [&](const RowKernels& rows, float* to) {
+          std::copy(x.begin(), x.end(), to);
+          rows.rope(to, to, n_heads, head_dim, n_rot, pairs, c, s);
+        });
+        EXPECT_EQ(bits_of(out), bits_of(in_place));
+        for (int64_t h = 0; h < n_heads; ++h) {
+          const float* head = x.data() + h * head_dim;
+          const float* result = out.data() + h * head_dim;
+          for (int64_t i = 0; i < n_rot / 2; ++i) {
+            const int64_t a = pairs == tensor::RopePairs::kHalves ? i : 2 * i;
+            const int64_t b = pairs == tensor::RopePairs::kHalves ? i + n_rot / 2 : 2 * i + 1;
+            EXPECT_EQ(result[a], head[a] * c[i] - head[b] * s[i]);
+            EXPECT_EQ(result[b], head[a] * s[i] + head[b] * c[i]);
+          }
+          for (int64_t i = n_rot; i < head_dim; ++i) EXPECT_EQ(result[i], head[i]);
+        }
+      }
+    }
+  }
+}
+
+TEST(Isas, AreListedFromSlowestToFastest) {
+  ASSERT_FALSE(all_isas().empty());
+  EXPECT_EQ(all_isas().front().name, "scalar");
+  EXPECT_TRUE(all_isas().front().runs_here());
+  EXPECT_EQ(&best_isa(), isas_here().back());
+  EXPECT_EQ(find_isa("scalar"), &all_isas().front());
+  EXPECT_EQ(find_isa("mmx"), nullptr);
+}
+
+}  // namespace
+}  // namespace tempo9::kernels
