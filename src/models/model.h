@@ -16,12 +16,12 @@ namespace tempo9::models {
 // What people and the APIs want to know about a model.
 struct ModelInfo {
   std::string architecture;
-  std::string name;           // general.name, may be empty
-  int64_t context_length = 0; // trained context
+  std::string name;            // general.name, may be empty
+  int64_t context_length = 0;  // trained context
   int64_t n_layers = 0;
   int64_t n_embd = 0;
-  int64_t n_vocab = 0;        // columns of the logits
-  int64_t n_parameters = 0;   // elements of all bound weights
+  int64_t n_vocab = 0;       // columns of the logits
+  int64_t n_parameters = 0;  // elements of all bound weights
 };
 
 // A model ready to be compiled by a backend. Immutable. `weights[i]` belongs to `program.weights[i]` and points into
@@ -31,6 +31,7 @@ struct Model {
   ModelInfo info;
   tensor::Program program;
   std::vector<tensor::WeightView> weights;
+  std::vector<std::string> warnings;  // lines to log: tensors in the file that the model does not use
 };
 
 // Errors: kUnsupported for an architecture, a tensor type or a feature that is not implemented, by name;

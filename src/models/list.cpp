@@ -1,0 +1,71 @@
+// The list of architectures, and what is checked before one of them is asked.
+#include "models/list.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "base/utf8.h"
+#include "tensor/dtype.h"
+
+namespace tempo9::models {
+namespace {
+
+constexpr std::array kArchitectures = {
+    Architecture{"gemma3", load_gemma3},
+    Architecture{"llama", load_llama},
+    Architecture{"qwen3", load_qwen3},
+};
+
+Result<const Architecture*> find_architecture(const gguf::Metadata& metadata) {
+  T9_TRY(name, metadata.find_string("general.architecture"));
+  if (!name) return fail(ErrorCode::kInvalidInput, "metadata general.architecture is missing");
+  std::string known;
+  for (const Architecture& architecture : kArchitectures) {
+    if (architecture.name == *name) return &architecture;
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", architecture.name);
+  }
+  return fail(ErrorCode::kUnsupported,
+              fmt::format("architecture \"{}\" is not implemented; known are: {}", sanitize_utf8(*name), known));
+}
+
+// Files that hold an adapter, an image tower or a vocabulary share the container with models.
+Result<void> check_is_model(const gguf::Metadata& metadata) {
+  T9_TRY(type, metadata.find_string("general.type"));
+  if (!type || *type == "model") return {};
+  return fail(ErrorCode::kUnsupported,
+              fmt::format("metadata general.type is \"{}\": this file holds no model by itself", sanitize_utf8(*type)));
+}
+
+// Blocks of files from before version 2 have other layouts under the same type ids.
+Result<void> check_quantization_version(const gguf::File& file) {
+  constexpr int64_t kVersion = 2;
+  T9_TRY(version, file.metadata().find_int("general.quantization_version"));
+  if (!version || *version == kVersion) return {};
+  for (const gguf::TensorInfo& info : file.tensors()) {
+    if (tensor::dtype_info(info.dtype).block_elements == 1) continue;
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("metadata general.quantization_version is {}, only {} is implemented; reconvert the model",
+                            *version, kVersion));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::span<const Architecture> all_architectures() { return kArchitectures; }
+
+Result<Model> load_model(std::shared_ptr<const gguf::File> file) {
+  const std::string path = file->path();
+  const auto load = [&]() -> Result<Model> {
+    T9_TRY_VOID(check_is_model(file->metadata()));
+    T9_TRY(architecture, find_architecture(file->metadata()));
+    T9_TRY_VOID(check_quantization_version(*file));
+    return architecture->load(std::move(file));
+  };
+  auto model = load();
+  if (!model) return fail(std::move(model).error().context(path));
+  return model;
+}
+
+}  // namespace tempo9::models

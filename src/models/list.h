@@ -1,0 +1,14 @@
+// The loaders of all architectures, each in the file of its name. list.cpp puts them in the list.
+#pragma once
+
+#include <memory>
+
+#include "models/model.h"
+
+namespace tempo9::models {
+
+Result<Model> load_gemma3(std::shared_ptr<const gguf::File> file);
+Result<Model> load_llama(std::shared_ptr<const gguf::File> file);
+Result<Model> load_qwen3(std::shared_ptr<const gguf::File> file);
+
+}  // namespace tempo9::models

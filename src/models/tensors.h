@@ -1,0 +1,72 @@
+// From a file's tensors to a program's weights, with the checks of spec gguf 1.6 (M5, M7).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/builder.h"
+#include "models/hyperparameters.h"
+#include "models/model.h"
+
+namespace tempo9::models {
+
+// Binds tensors by name and keeps their views in the order of the program's weights. The first mistake is kept for
+// status(); from then on all weights come back empty, so an architecture binds everything and asks once, before it
+// uses any. `file` and `builder` must outlive it.
+class TensorBinder {
+ public:
+  TensorBinder(const gguf::File& file, graph::Builder& builder) : file_(file), builder_(builder) {}
+
+  // A weight matrix of a usable type with ne = [cols, rows].
+  graph::Weight matrix(const std::string& name, int64_t cols, int64_t rows);
+  // Norm weights and biases: `elements` F32 values.
+  graph::Weight vector(const std::string& name, int64_t elements);
+  // The same; empty, and no mistake, when the file has no such tensor.
+  graph::Weight find_vector(const std::string& name, int64_t elements);
+  // Finite values above zero of an optional F32 tensor that the program does not read itself; none when it is absent.
+  std::vector<float> find_positive_values(const std::string& name, int64_t elements);
+
+  bool has(std::string_view name) const { return file_.find_tensor(name) != nullptr; }
+  Result<void> status() const;
+
+  // Of a model whose weights are all bound. The file's other tensors become warnings; kUnsupported when one of them
+  // would change the meaning of a weight.
+  Result<std::vector<std::string>> unused_tensors() const;
+  const std::vector<tensor::WeightView>& views() const { return views_; }
+
+ private:
+  const gguf::TensorInfo* require(const std::string& name, int64_t cols, int64_t rows);
+  graph::Weight bind(const gguf::TensorInfo& info);
+  void set_failure(ErrorCode code, std::string message);
+
+  const gguf::File& file_;
+  graph::Builder& builder_;
+  std::vector<tensor::WeightView> views_;
+  std::set<std::string, std::less<>> used_;
+  std::unique_ptr<Error> failure_;
+};
+
+// Rows of the embedding table and of the output head, which agree with the metadata.
+struct Vocabulary {
+  int64_t n_embeddings = 0;
+  int64_t n_logits = 0;
+};
+Result<Vocabulary> read_vocabulary(const gguf::File& file, const Keys& keys);
+
+// The embedding table and the output head, which is the table again in files without output.weight.
+struct Embeddings {
+  graph::Weight table;
+  graph::Weight head;
+};
+Embeddings bind_embeddings(TensorBinder& bind, const Vocabulary& vocabulary, int64_t n_embd);
+
+// Puts the parts together. REQUIRES: bind.status() holds.
+Result<Model> make_model(std::shared_ptr<const gguf::File> file, const DecoderParams& params, const TensorBinder& bind,
+                         tensor::Program program);
+
+}  // namespace tempo9::models

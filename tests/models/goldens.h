@@ -1,0 +1,76 @@
+// The golden models under tests/goldens (README.md there).
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "gguf/file.h"
+#include "models/model.h"
+
+namespace tempo9 {
+
+struct Golden {
+  std::string name;  // "gemma3", "quant/Q4_K_M"
+  std::filesystem::path folder;
+
+  std::string gguf() const { return folder / "model.gguf"; }
+};
+
+inline std::vector<Golden> goldens_in(const std::string& under) {
+  const std::filesystem::path root = std::filesystem::path(T9_SOURCE_DIR) / "tests" / "goldens";
+  std::vector<Golden> goldens;
+  for (const auto& entry : std::filesystem::directory_iterator(root / under)) {
+    if (!std::filesystem::exists(entry.path() / "model.gguf")) continue;
+    goldens.push_back({.name = entry.path().lexically_relative(root).string(), .folder = entry.path()});
+  }
+  std::sort(goldens.begin(), goldens.end(), [](const Golden& a, const Golden& b) { return a.name < b.name; });
+  return goldens;
+}
+
+inline std::vector<Golden> all_goldens() {
+  std::vector<Golden> goldens = goldens_in("");
+  for (Golden& golden : goldens_in("quant")) goldens.push_back(std::move(golden));
+  return goldens;
+}
+
+// "quant/Q4_K_M" as a test's name: letters, digits and underscores.
+inline std::string test_name(const testing::TestParamInfo<Golden>& golden) {
+  std::string name = golden.param.name;
+  for (char& c : name) {
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  }
+  return name;
+}
+
+// Printed by GoogleTest for parameters.
+inline void PrintTo(const Golden& golden, std::ostream* out) { *out << golden.name; }
+
+struct Expected {
+  std::vector<int32_t> tokens;
+  std::vector<int32_t> rows;
+  std::vector<float> logits;
+};
+
+inline Expected read_expected(const Golden& golden) {
+  const auto json = nlohmann::json::parse(std::ifstream(golden.folder / "expect.json"));
+  Expected expected{.tokens = json.at("tokens"), .rows = json.at("rows"), .logits = {}};
+  expected.logits.resize(expected.rows.size() * json.at("vocab").get<size_t>());
+  std::ifstream file(golden.folder / "logits.f32", std::ios::binary);
+  file.read(reinterpret_cast<char*>(expected.logits.data()),
+            static_cast<std::streamsize>(expected.logits.size() * sizeof(float)));
+  if (!file) throw std::runtime_error(golden.name + ": logits.f32 is too short");
+  return expected;
+}
+
+inline Result<models::Model> load_golden(const Golden& golden) {
+  T9_TRY(file, gguf::File::open(golden.gguf()));
+  return models::load_model(std::move(file));
+}
+
+}  // namespace tempo9

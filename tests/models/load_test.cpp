@@ -1,0 +1,309 @@
+// Loading: what is refused, and that the message names what is wrong.
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <set>
+
+#include "goldens.h"
+#include "model_file.h"
+
+namespace tempo9 {
+namespace {
+
+using gguf::Scalar;
+using tensor::DType;
+
+// Tensors without which a model still loads.
+bool is_optional(std::string_view name) {
+  return name == "output.weight" || name == "rope_freqs.weight" || name.ends_with(".bias");
+}
+
+void expect_error(const ModelFile& file, ErrorCode code, const std::vector<std::string>& parts) {
+  const auto loaded = file.load();
+  ASSERT_FALSE(loaded.model.has_value()) << "loaded in spite of " << parts[0];
+  EXPECT_EQ(static_cast<int>(loaded.model.error().code()), static_cast<int>(code)) << loaded.model.error().message();
+  for (const std::string& part : parts) {
+    EXPECT_NE(loaded.model.error().message().find(part), std::string::npos)
+        << "\"" << part << "\" is not in: " << loaded.model.error().message();
+  }
+}
+
+ModelFile read_golden(const std::string& name) {
+  return ModelFile::read(std::string(T9_SOURCE_DIR) + "/tests/goldens/" + name + "/model.gguf");
+}
+
+TEST(Architectures, EachHasAGolden) {
+  std::set<std::string> covered;
+  for (const Golden& golden : all_goldens()) {
+    const auto model = load_golden(golden);
+    ASSERT_TRUE(model.has_value()) << model.error().message();
+    covered.insert(model->info.architecture);
+  }
+  for (const models::Architecture& architecture : models::all_architectures()) {
+    EXPECT_TRUE(covered.contains(std::string(architecture.name))) << architecture.name;
+  }
+}
+
+class EveryGolden : public testing::TestWithParam<Golden> {};
+INSTANTIATE_TEST_SUITE_P(Models, EveryGolden, testing::ValuesIn(goldens_in("")), test_name);
+
+TEST_P(EveryGolden, LoadsWithoutWarnings) {
+  const auto model = load_golden(GetParam());
+  ASSERT_TRUE(model.has_value()) << model.error().message();
+  EXPECT_TRUE(model->warnings.empty()) << model->warnings[0];
+  EXPECT_EQ(model->info.n_vocab, 512);
+  EXPECT_EQ(model->info.n_embd, 64);
+  EXPECT_EQ(model->info.context_length, 4096);
+  EXPECT_EQ(model->weights.size(), model->program.weights.size());
+  EXPECT_EQ(static_cast<int64_t>(model->program.kv_layers.size()), model->info.n_layers);
+}
+
+TEST_P(EveryGolden, NamesATensorThatIsMissing) {
+  const ModelFile whole = ModelFile::read(GetParam().gguf());
+  for (const ModelFile::Tensor& tensor : whole.tensors) {
+    ModelFile damaged = whole;
+    damaged.remove_tensor(tensor.name);
+    if (is_optional(tensor.name)) {
+      EXPECT_TRUE(damaged.load().model.has_value()) << tensor.name;
+    } else {
+      expect_error(damaged, ErrorCode::kInvalidInput, {tensor.name, "missing"});
+    }
+  }
+}
+
+TEST_P(EveryGolden, NamesATensorOfAnotherShape) {
+  const ModelFile whole = ModelFile::read(GetParam().gguf());
+  for (const ModelFile::Tensor& tensor : whole.tensors) {
+    ModelFile damaged = whole;
+    std::vector<int64_t> ne = tensor.ne;
+    ne[0] *= 2;
+    damaged.reshape(tensor.name, ne, tensor.dtype);
+    expect_error(damaged, ErrorCode::kInvalidInput, {tensor.name, "shape [", "expected ["});
+    ne = tensor.ne;
+    ne.resize(4, 1);
+    damaged = whole;
+    damaged.tensor(tensor.name).ne = ne;
+    EXPECT_TRUE(damaged.load().model.has_value()) << tensor.name << ": trailing dimensions of 1 do not count";
+    ne[3] = 2;
+    damaged.reshape(tensor.name, ne, tensor.dtype);
+    expect_error(damaged, ErrorCode::kInvalidInput, {tensor.name});
+  }
+}
+
+TEST_P(EveryGolden, NamesATensorOfAWrongType) {
+  const ModelFile whole = ModelFile::read(GetParam().gguf());
+  for (const ModelFile::Tensor& tensor : whole.tensors) {
+    ModelFile damaged = whole;
+    const bool is_vector = tensor.ne.size() == 1;
+    damaged.reshape(tensor.name, tensor.ne, is_vector ? DType::kF16 : DType::kI32);
+    expect_error(damaged, is_vector ? ErrorCode::kUnsupported : ErrorCode::kInvalidInput,
+                 {tensor.name, is_vector ? "F16" : "I32"});
+  }
+}
+
+// Every number of the architecture set to what a damaged or hostile file may hold. Loading may succeed (not every key
+// matters) but must not crash, and a refusal is an error about the file.
+TEST_P(EveryGolden, SurvivesAnyNumberInItsKeys) {
+  const ModelFile whole = ModelFile::read(GetParam().gguf());
+  const std::string architecture = std::get<std::string>(std::get<Scalar>(whole.metadata.at("general.architecture")));
+  const std::vector<gguf::MetaValue> hostile = {
+      Scalar(uint32_t{0}),
+      Scalar(int32_t{-1}),
+      Scalar(uint32_t{1}),
+      Scalar(uint32_t{3}),
+      Scalar(uint32_t{0x7FFFFFFF}),
+      Scalar(uint64_t{0xFFFFFFFFFFFFFFFF}),
+      Scalar(int64_t{1} << 62),
+      Scalar(std::numeric_limits<float>::quiet_NaN()),
+      Scalar(std::numeric_limits<float>::infinity()),
+      Scalar(1e-300),
+      Scalar(1e300),
+      Scalar(-1.0f),
+      Scalar(std::string("x\0y", 3)),
+      Scalar(true),
+      gguf::Array(std::vector<uint32_t>{}),
+      gguf::Array(std::vector<uint32_t>(2000, 2)),
+      gguf::Array(std::vector<bool>{true, false, true}),
+  };
+  const std::vector<std::string> more = {
+      "rope.scaling.type",       "rope.scaling.factor", "attention.sliding_window_pattern",
+      "final_logit_softcapping", "rope.freq_base_swa",  "expert_count"};
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : whole.metadata) {
+    if (key.starts_with(architecture + ".")) keys.push_back(key);
+  }
+  for (const std::string& key : more) keys.push_back(architecture + "." + key);
+  for (const std::string& key : keys) {
+    ModelFile damaged = whole;
+    for (const gguf::MetaValue& value : hostile) {
+      damaged.metadata.insert_or_assign(key, value);
+      const auto loaded = damaged.load();
+      if (loaded.model) continue;
+      EXPECT_TRUE(loaded.model.error().code() == ErrorCode::kInvalidInput ||
+                  loaded.model.error().code() == ErrorCode::kUnsupported)
+          << loaded.model.error().message();
+    }
+    damaged = whole;
+    damaged.metadata.erase(key);
+    const auto loaded = damaged.load();
+    EXPECT_TRUE(loaded.model || loaded.model.error().code() == ErrorCode::kInvalidInput);
+  }
+}
+
+TEST_P(EveryGolden, NamesARequiredKeyThatIsMissing) {
+  const ModelFile whole = ModelFile::read(GetParam().gguf());
+  const std::string architecture = std::get<std::string>(std::get<Scalar>(whole.metadata.at("general.architecture")));
+  for (const std::string key : {"block_count", "context_length", "embedding_length", "feed_forward_length",
+                                "attention.head_count", "attention.layer_norm_rms_epsilon"}) {
+    ModelFile damaged = whole;
+    ASSERT_EQ(damaged.metadata.erase(architecture + "." + key), 1u);
+    expect_error(damaged, ErrorCode::kInvalidInput, {architecture + "." + key, "missing"});
+  }
+}
+
+TEST_P(EveryGolden, TakesNumbersPerLayerToo) {
+  ModelFile file = ModelFile::read(GetParam().gguf());
+  const std::string architecture = std::get<std::string>(std::get<Scalar>(file.metadata.at("general.architecture")));
+  const auto number = [&](const std::string& key) {
+    return std::get<uint32_t>(std::get<Scalar>(file.metadata.at(architecture + "." + key)));
+  };
+  const uint32_t n_layers = number("block_count");
+  for (const std::string key : {"attention.head_count", "attention.head_count_kv", "feed_forward_length"}) {
+    file.set(architecture + "." + key, std::vector<uint32_t>(n_layers, number(key)));
+  }
+  const auto loaded = file.load();
+  ASSERT_TRUE(loaded.model.has_value()) << loaded.model.error().message();
+  file.set(architecture + ".feed_forward_length", std::vector<uint32_t>(n_layers + 1, 96));
+  expect_error(file, ErrorCode::kInvalidInput, {"feed_forward_length", "layers"});
+}
+
+TEST(Load, NamesAnUnknownArchitecture) {
+  ModelFile file = read_golden("llama");
+  file.set("general.architecture", std::string("mam\xFF"
+                                               "ba"));
+  expect_error(file, ErrorCode::kUnsupported,
+               {"test.gguf",
+                "\"mam\xEF\xBF\xBD"
+                "ba\"",
+                "llama"});
+  file.metadata.erase("general.architecture");
+  expect_error(file, ErrorCode::kInvalidInput, {"general.architecture is missing"});
+}
+
+TEST(Load, RefusesFilesThatHoldNoModel) {
+  ModelFile file = read_golden("llama");
+  file.set("general.type", std::string("mmproj"));
+  expect_error(file, ErrorCode::kUnsupported, {"general.type", "mmproj"});
+}
+
+TEST(Load, RefusesMixturesOfExperts) {
+  ModelFile file = read_golden("llama");
+  file.set("llama.expert_count", uint32_t{8});
+  expect_error(file, ErrorCode::kUnsupported, {"llama.expert_count", "8"});
+}
+
+TEST(Load, NamesATensorOfARefusedType) {
+  ModelFile file = read_golden("quant/Q4_0");
+  file.reshape("blk.0.ffn_up.weight", {256, 256}, DType::kIQ2_XS);
+  expect_error(file, ErrorCode::kUnsupported, {"blk.0.ffn_up.weight", "IQ2_XS"});
+}
+
+TEST(Load, RefusesOldBlockLayouts) {
+  ModelFile file = read_golden("quant/Q4_0");
+  file.set("general.quantization_version", uint32_t{1});
+  expect_error(file, ErrorCode::kUnsupported, {"general.quantization_version"});
+  file = read_golden("llama");  // no blocks in it
+  file.set("general.quantization_version", uint32_t{1});
+  EXPECT_TRUE(file.load().model.has_value());
+}
+
+TEST(Load, RefusesFusedProjectionsByName) {
+  ModelFile file = read_golden("llama");
+  file.remove_tensor("blk.1.attn_q.weight");
+  file.add_tensor("blk.1.attn_qkv.weight", {64, 128});
+  expect_error(file, ErrorCode::kUnsupported, {"blk.1.attn_qkv.weight"});
+}
+
+TEST(Load, RefusesScalesBesideWeightsAndWarnsOfOtherTensors) {
+  ModelFile file = read_golden("llama");
+  for (int i = 0; i < 20; ++i) file.add_tensor("extra." + std::to_string(i), {3, 2});
+  const auto loaded = file.load();
+  ASSERT_TRUE(loaded.model.has_value()) << loaded.model.error().message();
+  ASSERT_EQ(loaded.model->warnings.size(), 17u);
+  EXPECT_NE(loaded.model->warnings[0].find("extra.0 [3, 2]"), std::string::npos);
+  EXPECT_NE(loaded.model->warnings[16].find("4 more"), std::string::npos);
+  file.add_tensor("blk.0.ffn_up.scale", {1});
+  expect_error(file, ErrorCode::kUnsupported, {"blk.0.ffn_up.scale"});
+}
+
+TEST(Load, ChecksTheVocabularyAgainstTheTable) {
+  ModelFile file = read_golden("llama");
+  file.set("llama.vocab_size", uint32_t{511});
+  expect_error(file, ErrorCode::kInvalidInput, {"token_embd.weight", "512", "llama.vocab_size", "511"});
+  file.metadata.erase("llama.vocab_size");
+  EXPECT_TRUE(file.load().model.has_value());
+  file.set("tokenizer.ggml.tokens", std::vector<std::string>(513, "a"));
+  expect_error(file, ErrorCode::kInvalidInput, {"token_embd.weight", "tokenizer.ggml.tokens", "513"});
+}
+
+TEST(Load, TakesAHeadWithoutThePaddingRows) {
+  ModelFile file = read_golden("mistral-spm");
+  file.set("tokenizer.ggml.tokens", std::vector<std::string>(500, "a"));
+  file.reshape("output.weight", {64, 500}, DType::kBF16);
+  const auto loaded = file.load();
+  ASSERT_TRUE(loaded.model.has_value()) << loaded.model.error().message();
+  EXPECT_EQ(loaded.model->info.n_vocab, 500);
+  file.reshape("output.weight", {64, 501}, DType::kBF16);
+  expect_error(file, ErrorCode::kInvalidInput, {"output.weight", "501"});
+}
+
+TEST(Load, RefusesEpsilonsThatAreNotPositive) {
+  ModelFile file = read_golden("gemma3");
+  for (const float eps :
+       {0.0f, -1e-6f, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    file.set("gemma3.attention.layer_norm_rms_epsilon", eps);
+    expect_error(file, ErrorCode::kInvalidInput, {"gemma3.attention.layer_norm_rms_epsilon"});
+  }
+}
+
+TEST(Load, RefusesRopeDivisorsThatAreNotPositive) {
+  ModelFile file = read_golden("llama-rope-llama3");
+  file.reshape("rope_freqs.weight", {24}, DType::kF32);  // zeros
+  expect_error(file, ErrorCode::kInvalidInput, {"rope_freqs.weight", "element 0 is 0"});
+}
+
+TEST(Load, RefusesPartialRotationInLlama) {
+  ModelFile file = read_golden("llama");
+  file.set("llama.rope.dimension_count", uint32_t{8});
+  expect_error(file, ErrorCode::kInvalidInput, {"llama.rope.dimension_count", "8", "16"});
+}
+
+TEST(Load, ReadsSlidingLayersAsPeriodOrAsFlags) {
+  ModelFile file = read_golden("gemma3");
+  const auto windows = [&] {
+    const auto loaded = file.load();
+    std::string text;
+    for (const auto& layer : loaded.model.value().program.kv_layers) text += layer.window > 0 ? 's' : 'f';
+    return text;
+  };
+  EXPECT_EQ(windows(), "sssssfs");
+  file.set("gemma3.attention.sliding_window_pattern", uint32_t{3});
+  EXPECT_EQ(windows(), "ssfssfs");
+  file.set("gemma3.attention.sliding_window_pattern", std::vector<bool>{false, false, true, false, false, true, true});
+  EXPECT_EQ(windows(), "ffsffss");
+  file.set("gemma3.attention.sliding_window_pattern", std::vector<bool>{true});
+  expect_error(file, ErrorCode::kInvalidInput, {"gemma3.attention.sliding_window_pattern"});
+}
+
+TEST(Load, BindsOptionalBiases) {
+  ModelFile file = read_golden("llama");
+  const size_t n_weights = file.load().model.value().weights.size();
+  file.add_tensor("blk.0.attn_q.bias", {64});
+  file.add_tensor("blk.2.ffn_down.bias", {64});
+  EXPECT_EQ(file.load().model.value().weights.size(), n_weights + 2);
+  file.reshape("blk.0.attn_q.bias", {63}, DType::kF32);
+  expect_error(file, ErrorCode::kInvalidInput, {"blk.0.attn_q.bias", "[63]", "[64]"});
+}
+
+}  // namespace
+}  // namespace tempo9
