@@ -1,0 +1,180 @@
+// Runs a program op by op on kernels/reference.
+#include "backends/reference/reference.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/check.h"
+#include "kernels/reference/reference.h"
+#include "quant/quant.h"
+
+namespace tempo9::backends {
+namespace {
+
+namespace kernels = tempo9::kernels::reference;
+
+using tensor::kNone;
+using tensor::MatView;
+using tensor::Program;
+using tensor::ValueId;
+using tensor::WeightId;
+using tensor::WeightView;
+
+// Norm weights, biases and sinks as floats.
+std::vector<float> decode_vector(const WeightView& weight) {
+  std::vector<float> values(static_cast<size_t>(weight.elements()));
+  quant::find_type(weight.dtype)->decode(weight.data, values.data(), weight.elements());
+  return values;
+}
+
+// What an executable holds. Slots are reserved for the largest batch and cost what the batches seen so far have used.
+struct Bound {
+  Program program;
+  std::vector<WeightView> weights;
+  CompileOptions options;
+  std::vector<Buffer> slots;
+};
+
+// One run: an overload per op, which computes it and gives the value that it made (kNone for those that make none).
+class Pass {
+ public:
+  Pass(Bound& bound, const tensor::Batch& batch, MatView<float> logits)
+      : bound_(bound), batch_(batch), logits_(logits) {}
+
+  // The rows of a value; its memory is its slot, or the caller's for the logits.
+  MatView<float> view(ValueId id) const {
+    const tensor::Value& value = bound_.program.values[static_cast<size_t>(id)];
+    const int64_t rows = value.rows == tensor::RowSet::kBatch ? batch_.n_rows() : batch_.n_outputs();
+    if (id == bound_.program.logits) return {logits_.data, rows, value.cols, logits_.stride};
+    const int32_t slot = bound_.program.memory.slot_of_value[static_cast<size_t>(id)];
+    Buffer& memory = bound_.slots[static_cast<size_t>(slot)];
+    return {reinterpret_cast<float*>(memory.data()), rows, value.cols, value.cols};
+  }
+
+  ValueId operator()(const tensor::Embed& op) const {
+    kernels::embed(op, weight(op.table), batch_.tokens, view(op.out));
+    return op.out;
+  }
+  ValueId operator()(const tensor::RmsNorm& op) const {
+    kernels::rms_norm(op, vector(op.weight), view(op.x), view(op.out));
+    return op.out;
+  }
+  ValueId operator()(const tensor::MatMul& op) const {
+    kernels::matmul(weight(op.weight), vector(op.bias), view(op.x), view(op.out));
+    return op.out;
+  }
+  ValueId operator()(const tensor::Add& op) const {
+    kernels::add(view(op.a), view(op.b), view(op.out));
+    return op.out;
+  }
+  ValueId operator()(const tensor::Rope& op) const {
+    const std::vector<float>& frequencies = bound_.program.rope_frequencies[static_cast<size_t>(op.frequencies)];
+    kernels::rope(op, frequencies, batch_.positions, view(op.x), view(op.out));
+    return op.out;
+  }
+  ValueId operator()(const tensor::KvWrite& op) const {
+    kernels::kv_write(op, kv_layer(op.kv_layer), batch_, view(op.k), view(op.v));
+    return kNone;
+  }
+  ValueId operator()(const tensor::Attention& op) const {
+    kernels::attention(op, kv_layer(op.kv_layer), vector(op.sinks), batch_, view(op.q), view(op.out));
+    return op.out;
+  }
+  ValueId operator()(const tensor::GatedActivation& op) const {
+    kernels::gated_activation(op.activation, view(op.gate), view(op.up), view(op.out));
+    return op.out;
+  }
+  ValueId operator()(const tensor::SelectOutputs& op) const {
+    kernels::select_rows(batch_.outputs, view(op.x), view(op.out));
+    return op.out;
+  }
+  ValueId operator()(const tensor::SoftCap& op) const {
+    kernels::soft_cap(op.cap, view(op.x), view(op.out));
+    return op.out;
+  }
+
+ private:
+  const WeightView& weight(WeightId id) const { return bound_.weights[static_cast<size_t>(id)]; }
+  std::vector<float> vector(WeightId id) const {
+    return id == kNone ? std::vector<float>() : decode_vector(weight(id));
+  }
+  const tensor::KvLayerSpec& kv_layer(int32_t index) const {
+    return bound_.program.kv_layers[static_cast<size_t>(index)];
+  }
+
+  Bound& bound_;
+  const tensor::Batch& batch_;
+  MatView<float> logits_;
+};
+
+class ReferenceExecutable final : public Executable {
+ public:
+  explicit ReferenceExecutable(Bound bound) : bound_(std::move(bound)) {}
+
+  void run(const tensor::Batch& batch, MatView<float> logits, const Observer* observer) override {
+    T9_CHECK(batch.n_rows() <= bound_.options.max_rows);
+    T9_CHECK(batch.n_outputs() <= bound_.options.max_outputs);
+    T9_CHECK(logits.rows >= batch.n_outputs());
+    const Pass pass(bound_, batch, logits);
+    for (const tensor::Op& op : bound_.program.ops) {
+      const ValueId made = std::visit(pass, op);
+      if (observer != nullptr && made != kNone) (*observer)(made, pass.view(made));
+    }
+  }
+
+ private:
+  Bound bound_;
+};
+
+class ReferenceBackend final : public Backend {
+ public:
+  std::string name() const override { return "reference"; }
+  std::string description() const override { return "reference f32, 1 thread"; }
+
+  Result<Buffer> reserve(size_t bytes) override { return Buffer::reserve(bytes); }
+
+  std::span<const tensor::KvType> kv_types() const override {
+    static constexpr std::array kTypes = {tensor::KvType::kF32};
+    return kTypes;
+  }
+
+  KvPageBytes kv_page_bytes(const tensor::KvLayerSpec& layer, tensor::KvType type) const override {
+    T9_CHECK(type == tensor::KvType::kF32);
+    return {.k = kernels::k_page_bytes(layer), .v = kernels::v_page_bytes(layer)};
+  }
+
+  Result<std::unique_ptr<Executable>> compile(const Program& program, std::span<const WeightView> weights,
+                                              const CompileOptions& options) override {
+    T9_CHECK(weights.size() == program.weights.size());
+    T9_CHECK(options.max_rows > 0 && options.max_outputs >= 0);
+    for (size_t i = 0; i < weights.size(); ++i) T9_TRY_VOID(check_weight(program.weights[i], weights[i]));
+    Bound bound{.program = program, .weights = {weights.begin(), weights.end()}, .options = options, .slots = {}};
+    const int64_t rows = std::max(options.max_rows, options.max_outputs);
+    for (int64_t cols : program.memory.slot_cols) {
+      T9_TRY(slot, Buffer::reserve(static_cast<size_t>(rows * cols) * sizeof(float)));
+      bound.slots.push_back(std::move(slot));
+    }
+    return std::make_unique<ReferenceExecutable>(std::move(bound));
+  }
+
+ private:
+  static Result<void> check_weight(const tensor::WeightSpec& spec, const WeightView& view) {
+    T9_CHECK_MSG(view.dtype == spec.dtype && view.cols == spec.cols && view.rows == spec.rows, spec.name);
+    if (view.layout != tensor::Layout::kInPlace) {
+      return fail(ErrorCode::kUnsupported,
+                  fmt::format("tensor {}: the reference backend reads GGUF order only", spec.name));
+    }
+    return quant::check_weight_type(spec.name, static_cast<uint32_t>(view.dtype));
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_reference_backend() { return std::make_unique<ReferenceBackend>(); }
+
+}  // namespace tempo9::backends
