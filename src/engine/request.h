@@ -43,11 +43,14 @@ struct TokenLogprob {
 // One token whose text an event releases. Only filled when the request asked for logprobs.
 struct TokenInfo {
   TokenLogprob chosen;
-  std::vector<TokenLogprob> top;
+  std::vector<TokenLogprob> top;  // may hold fewer than asked for: tokens of probability 0 have no logarithm
+  std::string bytes;              // the token's part of the answer: cut where a stop string begins
 };
 
 enum class FinishReason : uint8_t { kStop, kLength };
 
+// Counts what was computed for the request: tokens of a matched stop string are part of completion_tokens, the end
+// token is not, so completion_tokens == max_tokens exactly when the answer ended for its length.
 struct Usage {
   int64_t prompt_tokens = 0;
   int64_t cached_tokens = 0;  // of the prompt, not computed again
@@ -57,10 +60,11 @@ struct Usage {
   double decode_ms = 0.0;   // first token to last
 };
 
-// A piece of the answer, in order. Text is well-formed UTF-8 and never part of a stop string.
+// A piece of the answer, in order. Text is well-formed UTF-8 and never part of a stop string. Only the last event may
+// have no text.
 struct Event {
   std::string text;
-  std::vector<int32_t> tokens;    // ids produced since the last event (the end token excluded)
+  std::vector<int32_t> tokens;      // ids produced since the last event (the end token excluded)
   std::vector<TokenInfo> logprobs;  // tokens whose text this event releases
   // Set on the last event, and only there.
   std::optional<FinishReason> finish;

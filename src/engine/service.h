@@ -30,7 +30,7 @@ class Stream {
 struct ServiceStats {
   int64_t running = 0;
   int64_t waiting = 0;
-  uint64_t steps = 0;  // engine steps since start
+  uint64_t steps = 0;            // engine steps since start
   double last_step_age_s = 0.0;  // seconds since a step ended; 0 while nothing is queued or running
   uint64_t prompt_tokens = 0;
   uint64_t completion_tokens = 0;
@@ -43,8 +43,8 @@ class Service {
  public:
   virtual ~Service() = default;
 
-  // Queues a request; thread-safe, never waits. Errors: kInvalidInput with overflow() when the prompt leaves no room for
-  // one token or holds an id outside the vocabulary; kOutOfCapacity when the queue is full or the engine stops.
+  // Queues a request; thread-safe, never waits. Errors: kInvalidInput with overflow() when the prompt leaves no room
+  // for one token or holds an id outside the vocabulary; kOutOfCapacity when the queue is full or the engine stops.
   virtual Result<std::shared_ptr<Stream>> submit(Request request) = 0;
   virtual ServiceStats stats() const = 0;
   // Tokens a prompt and its answer may have together.

@@ -1,0 +1,406 @@
+// The engine thread. Where a step's parts are: scheduler (plan), runner (run), sampler/ and output (commit).
+#include "engine/engine.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "base/check.h"
+#include "engine/check_request.h"
+#include "engine/limits.h"
+#include "engine/runner.h"
+#include "engine/scheduler.h"
+#include "engine/sequence.h"
+#include "engine/step_times.h"
+#include "engine/wait_queue.h"
+#include "engine/waker.h"
+
+namespace tempo9::engine {
+namespace {
+
+// Pages for this much of an answer are set aside at admission; more is taken when it is needed (spec performance
+// section 8).
+constexpr int64_t kReservedAnswer = 256;
+
+double ms_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double, std::milli>(to - from).count();
+}
+
+uint64_t fresh_seed() {
+  std::random_device device;
+  return (static_cast<uint64_t>(device()) << 32) | device();
+}
+
+int64_t round_up_to_pages(int64_t n_tokens) {
+  return (n_tokens + tensor::kPageTokens - 1) / tensor::kPageTokens * tensor::kPageTokens;
+}
+
+Error stopping_error(ErrorCode code) { return Error(code, "the server is stopping").with_reason("server_stopping"); }
+
+class EngineThread final : public Engine {
+ public:
+  EngineThread(const models::Model& model, const tokenizer::Tokenizer& tokenizer, const EngineOptions& options,
+               std::unique_ptr<kv::Cache> cache, Runner runner)
+      : model_(model),
+        tokenizer_(tokenizer),
+        cache_(std::move(cache)),
+        context_length_(std::min(options.context_length, cache_->stats().pages_total * tensor::kPageTokens)),
+        scheduler_({.max_batch = options.max_batch,
+                    .max_step_rows = options.max_step_rows,
+                    .pages_total = cache_->stats().pages_total}),
+        runner_(std::move(runner)) {
+    stats_.kv_pages_total = cache_->stats().pages_total;
+    sequences_.reserve(static_cast<size_t>(options.max_batch));
+    thread_ = std::thread([this] { loop(); });
+  }
+  ~EngineThread() override { stop(); }
+
+  Result<std::shared_ptr<Stream>> submit(Request request) override;
+  ServiceStats stats() const override;
+  int64_t context_length() const override { return context_length_; }
+  void stop() override;
+
+ private:
+  void loop();
+  void step();
+
+  void admit();
+  std::vector<SequenceState> states() const;
+  StepPlan plan();
+  void apply(const StepPlan& plan);
+  void commit(const StepPlan& plan, tensor::MatView<float> logits, Clock::time_point started);
+  // Samples the answer's next token, posts what text it releases, or ends the sequence.
+  void extend(Sequence& sequence, std::span<float> logits);
+
+  void drop_cancelled();
+  void end_all(const Error& error);
+  void release(Sequence& sequence);
+  void finish(Sequence& sequence, FinishReason reason);
+  void finish(Sequence& sequence, Error error);
+  void post_last(Sequence& sequence, Event event, std::string_view reason);
+
+  void park();
+  void publish(const StepPlan& plan);
+  std::unique_ptr<Sequence> make_sequence(Request request) const;
+
+  const models::Model& model_;
+  const tokenizer::Tokenizer& tokenizer_;
+  const std::unique_ptr<kv::Cache> cache_;
+  const int64_t context_length_;
+  const std::shared_ptr<Waker> waker_ = std::make_shared<Waker>();
+
+  // Engine thread only.
+  const Scheduler scheduler_;
+  Runner runner_;
+  StepTimes times_;
+  SamplerScratch scratch_;
+  std::vector<std::unique_ptr<Sequence>> sequences_;  // admitted, in order
+  uint64_t n_admitted_ = 0;
+  ServiceStats counted_;  // published to stats_ after each step
+
+  // Guarded by mutex_.
+  mutable std::mutex mutex_;
+  WaitQueue queue_{kMaxWaiting};
+  bool stopping_ = false;
+  bool parked_ = true;  // there is nothing to compute
+  Clock::time_point last_progress_ = Clock::now();
+  ServiceStats stats_;
+
+  std::mutex join_mutex_;
+  std::thread thread_;
+};
+
+// ---- any thread
+
+std::unique_ptr<Sequence> EngineThread::make_sequence(Request request) const {
+  const int64_t n_prompt = static_cast<int64_t>(request.prompt.size());
+  const int64_t room = context_length_ - n_prompt;
+  const int64_t max_tokens = request.max_tokens == 0 ? room : std::min(request.max_tokens, room);
+  const uint64_t seed = request.sampling.seed ? *request.sampling.seed : fresh_seed();
+  Sampler sampler({.params = std::move(request.sampling),
+                   .seed = seed,
+                   .logprobs = request.logprobs,
+                   .top_logprobs = request.top_logprobs,
+                   .mask = {.n_tokens = tokenizer_.n_tokens(), .suppressed = tokenizer_.suppressed()}});
+  return std::make_unique<Sequence>(Sequence{.id = std::move(request.id),
+                                             .client = std::move(request.client),
+                                             .tokens = std::move(request.prompt),
+                                             .n_prompt = n_prompt,
+                                             .max_tokens = max_tokens,
+                                             .n_reserved = n_prompt + std::min(max_tokens, kReservedAnswer),
+                                             .ignore_end = request.ignore_end,
+                                             .order = 0,
+                                             .pages = {},
+                                             .n_computed = 0,
+                                             .ended = false,
+                                             .sampler = std::move(sampler),
+                                             .output = Output(std::move(request.stop), request.logprobs),
+                                             .events = std::make_shared<EventQueue>(waker_),
+                                             .submitted = Clock::now(),
+                                             .first_row = {},
+                                             .first_token = {},
+                                             .last_token = {}});
+}
+
+Result<std::shared_ptr<Stream>> EngineThread::submit(Request request) {
+  T9_TRY_VOID(check_request(request, context_length_, model_.info.n_vocab));
+  std::unique_ptr<Sequence> sequence = make_sequence(std::move(request));
+  std::shared_ptr<Stream> stream = make_stream(sequence->events);
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return fail(stopping_error(ErrorCode::kOutOfCapacity));
+    if (queue_.is_full()) {
+      return fail(Error(ErrorCode::kOutOfCapacity, fmt::format("{} requests are waiting already", queue_.size()))
+                      .with_reason("queue_full"));
+    }
+    queue_.push(std::move(sequence));
+    if (parked_) last_progress_ = Clock::now();
+    parked_ = false;
+  }
+  waker_->wake();
+  return stream;
+}
+
+ServiceStats EngineThread::stats() const {
+  const std::lock_guard lock(mutex_);
+  ServiceStats stats = stats_;
+  stats.waiting = queue_.size();
+  stats.last_step_age_s = parked_ ? 0.0 : ms_between(last_progress_, Clock::now()) / 1000.0;
+  return stats;
+}
+
+void EngineThread::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  waker_->wake();
+  const std::lock_guard lock(join_mutex_);
+  if (thread_.joinable()) thread_.join();
+}
+
+// ---- the engine thread
+
+void EngineThread::loop() {
+  const auto is_stopping = [this] {
+    const std::lock_guard lock(mutex_);
+    return stopping_;
+  };
+  while (!is_stopping()) {
+    try {
+      step();
+    } catch (const std::exception& exception) {  // of a library, most likely for lack of memory
+      spdlog::error("engine: step failed error=\"{}\"", exception.what());
+      end_all(Error(ErrorCode::kInternal, fmt::format("the engine failed: {}", exception.what())));
+    }
+  }
+  end_all(stopping_error(ErrorCode::kCancelled));
+  publish({});
+}
+
+void EngineThread::step() {
+  const Clock::time_point started = Clock::now();
+  drop_cancelled();
+  admit();
+  const StepPlan step_plan = plan();
+  apply(step_plan);
+  if (step_plan.rows.empty()) return park();
+  const tensor::MatView<float> logits = runner_.run(step_plan, sequences_);
+  commit(step_plan, logits, started);
+  publish(step_plan);
+}
+
+void EngineThread::admit() {
+  const auto fits = [this](const Sequence& next) { return scheduler_.admits(states(), next.n_reserved); };
+  while (true) {
+    std::unique_ptr<Sequence> next;
+    {
+      const std::lock_guard lock(mutex_);
+      next = queue_.pop_if(fits);
+    }
+    if (!next) return;
+    next->order = n_admitted_++;
+    sequences_.push_back(std::move(next));  // from here on the catch in loop() ends it too
+    sequences_.back()->pages = cache_->add_sequence().value();  // there are max_batch of them
+  }
+}
+
+std::vector<SequenceState> EngineThread::states() const {
+  const Clock::time_point now = Clock::now();
+  std::vector<SequenceState> states;
+  for (const std::unique_ptr<Sequence>& s : sequences_) {
+    states.push_back({.n_tokens = s->n_tokens(),
+                      .n_computed = s->n_computed,
+                      .n_reserved = s->n_reserved,
+                      .order = s->order,
+                      .waited_ms = ms_between(s->submitted, now),
+                      .active = s->pages.has_value(),
+                      .blocked = s->events->is_full()});
+  }
+  return states;
+}
+
+StepPlan EngineThread::plan() { return scheduler_.plan(states(), times_.prefill_rows_beside_decode()); }
+
+void EngineThread::apply(const StepPlan& plan) {
+  for (const int32_t i : plan.pause) release(*sequences_[static_cast<size_t>(i)]);
+  for (const int32_t i : plan.resume) sequences_[static_cast<size_t>(i)]->pages = cache_->add_sequence().value();
+  for (const StepPlan::Rows& rows : plan.rows) {
+    Sequence& sequence = *sequences_[static_cast<size_t>(rows.sequence)];
+    const Result<void> grown = cache_->grow(sequence.pages.value(), rows.end);
+    T9_CHECK_MSG(grown.has_value(), grown.error().message());  // the plan counts pages
+    if (!sequence.first_row) sequence.first_row = Clock::now();
+  }
+}
+
+void EngineThread::commit(const StepPlan& plan, tensor::MatView<float> logits, Clock::time_point started) {
+  int64_t output = 0;
+  for (const StepPlan::Rows& rows : plan.rows) {
+    Sequence& sequence = *sequences_[static_cast<size_t>(rows.sequence)];
+    sequence.n_computed = rows.end;
+    cache_->set_length(sequence.pages.value(), rows.end);
+    if (rows.wants_logits) extend(sequence, logits.row_span(output++));
+  }
+  std::erase_if(sequences_, [](const auto& sequence) { return sequence->ended; });
+  times_.add(plan.n_decode_rows, plan.n_prefill_rows, ms_between(started, Clock::now()));
+}
+
+void EngineThread::extend(Sequence& sequence, std::span<float> logits) {
+  Result<Sampled> sampled = sequence.sampler.sample(logits, sequence.tokens, scratch_);
+  if (!sampled) return finish(sequence, std::move(sampled).error());
+  sequence.last_token = Clock::now();
+  if (!sequence.first_token) {
+    sequence.first_token = sequence.last_token;
+    counted_.prompt_tokens += static_cast<uint64_t>(sequence.n_prompt);
+  }
+  if (tokenizer_.is_end_of_generation(sampled->token) && !sequence.ignore_end) {
+    return finish(sequence, FinishReason::kStop);
+  }
+  ++counted_.completion_tokens;
+  sequence.tokens.push_back(sampled->token);
+  sequence.sampler.accept(sampled->token);
+  const bool stopped = sequence.output.add(sampled->token, tokenizer_.piece(sampled->token), std::move(sampled->info));
+  if (stopped) return finish(sequence, FinishReason::kStop);
+  if (sequence.n_answer() >= sequence.max_tokens) return finish(sequence, FinishReason::kLength);
+  if (sequence.output.has_text()) sequence.events->push(sequence.output.take());
+}
+
+void EngineThread::drop_cancelled() {
+  const auto is_cancelled = [](const Sequence& sequence) { return sequence.events->is_cancelled(); };
+  std::vector<std::unique_ptr<Sequence>> cancelled;
+  {
+    const std::lock_guard lock(mutex_);
+    cancelled = queue_.extract(is_cancelled);
+  }
+  const auto kept = std::ranges::stable_partition(sequences_, [&](const auto& s) { return !is_cancelled(*s); });
+  std::ranges::move(kept, std::back_inserter(cancelled));
+  sequences_.erase(kept.begin(), kept.end());
+  for (const std::unique_ptr<Sequence>& sequence : cancelled) {
+    ++counted_.cancelled;
+    finish(*sequence, Error(ErrorCode::kCancelled, "the client has gone"));
+  }
+  if (!cancelled.empty()) publish({});
+}
+
+void EngineThread::end_all(const Error& error) {
+  std::vector<std::unique_ptr<Sequence>> waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    waiting = queue_.extract([](const Sequence&) { return true; });
+  }
+  std::ranges::move(waiting, std::back_inserter(sequences_));
+  for (const std::unique_ptr<Sequence>& sequence : sequences_) {
+    if (!sequence->ended) finish(*sequence, error);
+  }
+  sequences_.clear();
+}
+
+void EngineThread::release(Sequence& sequence) {
+  if (sequence.pages) cache_->remove_sequence(*sequence.pages);
+  sequence.pages.reset();
+  sequence.n_computed = 0;
+}
+
+void EngineThread::finish(Sequence& sequence, FinishReason reason) {
+  const bool stopped = sequence.output.finish();
+  if (stopped) reason = FinishReason::kStop;
+  Event event = sequence.output.take();
+  event.finish = reason;
+  post_last(sequence, std::move(event), reason == FinishReason::kStop ? "stop" : "length");
+}
+
+void EngineThread::finish(Sequence& sequence, Error error) {
+  const bool is_cancelled = error.code() == ErrorCode::kCancelled;
+  Event event;
+  event.error = std::move(error);
+  post_last(sequence, std::move(event), is_cancelled ? "cancelled" : "error");
+}
+
+void EngineThread::post_last(Sequence& sequence, Event event, std::string_view reason) {
+  release(sequence);
+  sequence.ended = true;
+  const Clock::time_point now = Clock::now();
+  const Clock::time_point first_row = sequence.first_row.value_or(now);
+  const Clock::time_point first_token = sequence.first_token.value_or(now);
+  Usage& usage = event.usage;
+  usage.prompt_tokens = sequence.n_prompt;
+  usage.completion_tokens = sequence.n_answer();
+  usage.queue_ms = ms_between(sequence.submitted, first_row);
+  usage.prefill_ms = ms_between(first_row, first_token);
+  if (sequence.first_token) usage.decode_ms = ms_between(first_token, sequence.last_token);
+  const double decode_s = usage.decode_ms / 1000.0;
+  spdlog::info("request id={} prompt={} cached={} completion={} ttft_ms={:.1f} tok_s={:.1f} finish={}", sequence.id,
+               usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens, usage.queue_ms + usage.prefill_ms,
+               decode_s > 0.0 ? static_cast<double>(usage.completion_tokens) / decode_s : 0.0, reason);
+  sequence.events->push(std::move(event));
+}
+
+void EngineThread::park() {
+  {
+    const std::lock_guard lock(mutex_);
+    parked_ = queue_.size() == 0 || !sequences_.empty();
+  }
+  waker_->wait();
+  const std::lock_guard lock(mutex_);
+  if (parked_) last_progress_ = Clock::now();
+  parked_ = false;
+}
+
+void EngineThread::publish(const StepPlan& plan) {
+  if (!plan.rows.empty()) ++counted_.steps;
+  counted_.running = static_cast<int64_t>(sequences_.size());
+  counted_.kv_pages_used = cache_->stats().pages_used;
+  counted_.kv_pages_total = cache_->stats().pages_total;
+  const std::lock_guard lock(mutex_);
+  stats_ = counted_;
+  last_progress_ = Clock::now();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> Engine::create(backends::Backend& backend, const models::Model& model,
+                                               const tokenizer::Tokenizer& tokenizer, const EngineOptions& options) {
+  if (options.context_length < 2 || options.max_batch < 1 || options.max_step_rows < options.max_batch ||
+      options.max_step_rows > kMaxStepRows || options.kv_tokens < 0) {
+    return fail(
+        ErrorCode::kInvalidInput,
+        fmt::format("engine: context {}, batch {}, rows {} (at most {}), KV tokens {}: out of range",
+                    options.context_length, options.max_batch, options.max_step_rows, kMaxStepRows, options.kv_tokens));
+  }
+  const int64_t kv_tokens =
+      options.kv_tokens > 0 ? options.kv_tokens : options.max_batch * round_up_to_pages(options.context_length);
+  T9_TRY(cache,
+         kv::Cache::create(backend, model.program.kv_layers,
+                           {.type = options.kv_type, .max_tokens = kv_tokens, .max_sequences = options.max_batch}));
+  T9_TRY(runner,
+         Runner::create(backend, model, *cache, {.max_rows = options.max_step_rows, .max_outputs = options.max_batch}));
+  return std::make_unique<EngineThread>(model, tokenizer, options, std::move(cache), std::move(runner));
+}
+
+}  // namespace tempo9::engine

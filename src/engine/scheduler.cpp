@@ -1,0 +1,163 @@
+#include "engine/scheduler.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "tensor/kv_view.h"
+
+namespace tempo9::engine {
+namespace {
+
+constexpr double kAgeingMs = 250.0;  // spec performance section 8
+
+int64_t pages_for(int64_t n_tokens) { return (n_tokens + tensor::kPageTokens - 1) / tensor::kPageTokens; }
+
+// Pages that a sequence holds or may count on.
+int64_t promised_pages(const SequenceState& s) {
+  if (!s.active || s.blocked) return 0;
+  return pages_for(std::max(s.n_reserved, s.n_computed));
+}
+
+// The making of one plan.
+class Planner {
+ public:
+  Planner(std::span<const SequenceState> sequences, const SchedulerLimits& limits)
+      : limits_(limits), states_(sequences.begin(), sequences.end()), planned_(sequences.size(), false) {
+    pages_free_ = limits.pages_total;
+    for (const SequenceState& s : states_) pages_free_ -= held_pages(s);
+  }
+
+  StepPlan plan(int64_t prefill_rows_beside_decode) {
+    resume();
+    plan_decodes();
+    const int64_t rows_left = limits_.max_step_rows - plan_.n_decode_rows;
+    plan_prefills(plan_.n_decode_rows > 0 ? std::min(rows_left, prefill_rows_beside_decode) : rows_left);
+    return std::move(plan_);
+  }
+
+ private:
+  static int64_t held_pages(const SequenceState& s) { return s.active ? pages_for(s.n_computed) : 0; }
+  static int64_t n_missing(const SequenceState& s) { return s.n_tokens - s.n_computed; }
+  static bool can_run(const SequenceState& s) { return s.active && !s.blocked; }
+
+  std::vector<int32_t> by_age(auto&& is_wanted) const {
+    std::vector<int32_t> indices;
+    for (size_t i = 0; i < states_.size(); ++i) {
+      if (is_wanted(states_[i])) indices.push_back(static_cast<int32_t>(i));
+    }
+    std::ranges::sort(indices, {}, [&](int32_t i) { return state(i).order; });
+    return indices;
+  }
+
+  // Oldest first, and none before an older one.
+  void resume() {
+    int64_t promised = 0;
+    for (const SequenceState& s : states_) promised += promised_pages(s);
+    for (const int32_t i : by_age([](const SequenceState& s) { return !s.active && !s.blocked; })) {
+      const int64_t needed = pages_for(state(i).n_reserved);
+      if (promised + needed > limits_.pages_total && promised > 0) return;
+      state(i).active = true;
+      promised += needed;
+      plan_.resume.push_back(i);
+    }
+  }
+
+  void plan_decodes() {
+    for (const int32_t i : by_age([](const SequenceState& s) { return can_run(s) && n_missing(s) == 1; })) {
+      if (!state(i).active) continue;  // paused meanwhile, for an older one
+      if (!find_pages(i, 1)) continue;
+      add_rows(i, 1);
+      ++plan_.n_decode_rows;
+    }
+  }
+
+  void plan_prefills(int64_t budget) {
+    const int64_t slice = budget;
+    std::vector<int32_t> indices = by_age([](const SequenceState& s) { return can_run(s) && n_missing(s) > 1; });
+    std::ranges::stable_sort(indices, {}, [&](int32_t i) {
+      return static_cast<double>(n_missing(state(i))) - static_cast<double>(slice) * state(i).waited_ms / kAgeingMs;
+    });
+    for (const int32_t i : indices) {
+      if (budget <= 0) return;
+      if (!state(i).active) continue;
+      if (!find_pages(i, 1)) continue;
+      const int64_t n = std::min({budget, n_missing(state(i)), n_slots_at_hand(i)});
+      add_rows(i, n);
+      plan_.n_prefill_rows += n;
+      budget -= n;
+    }
+  }
+
+  // Rows that the sequence's own pages and the free ones have room for.
+  int64_t n_slots_at_hand(int32_t i) const {
+    return (held_pages(state(i)) + pages_free_) * tensor::kPageTokens - state(i).n_computed;
+  }
+
+  // Pauses others until `n` rows fit. False when there is nobody left to pause.
+  bool find_pages(int32_t i, int64_t n) {
+    while (n_slots_at_hand(i) < n) {
+      const int32_t victim = find_victim(i);
+      if (victim < 0) return false;
+      pause(victim);
+    }
+    return true;
+  }
+
+  // Whose pages `i` may take: blocked sequences before others, the younger before the older; -1 when there are none.
+  int32_t find_victim(int32_t i) const {
+    int32_t victim = -1;
+    for (size_t j = 0; j < states_.size(); ++j) {
+      const SequenceState& s = states_[j];
+      const bool is_open = held_pages(s) > 0 && !planned_[j] && static_cast<int32_t>(j) != i;
+      if (!is_open || (!s.blocked && s.order < state(i).order)) continue;
+      if (victim < 0 || std::pair(s.blocked, s.order) > std::pair(state(victim).blocked, state(victim).order)) {
+        victim = static_cast<int32_t>(j);
+      }
+    }
+    return victim;
+  }
+
+  void pause(int32_t i) {
+    pages_free_ += held_pages(state(i));
+    state(i).active = false;
+    state(i).n_computed = 0;
+    plan_.pause.push_back(i);
+  }
+
+  void add_rows(int32_t i, int64_t n) {
+    SequenceState& s = state(i);
+    const int64_t begin = s.n_computed;
+    pages_free_ += held_pages(s);
+    s.n_computed += n;
+    pages_free_ -= held_pages(s);
+    planned_[static_cast<size_t>(i)] = true;
+    plan_.rows.push_back({.sequence = i, .begin = begin, .end = begin + n, .wants_logits = begin + n == s.n_tokens});
+  }
+
+  SequenceState& state(int32_t i) { return states_[static_cast<size_t>(i)]; }
+  const SequenceState& state(int32_t i) const { return states_[static_cast<size_t>(i)]; }
+
+  const SchedulerLimits& limits_;
+  std::vector<SequenceState> states_;
+  std::vector<bool> planned_;
+  int64_t pages_free_ = 0;
+  StepPlan plan_;
+};
+
+}  // namespace
+
+bool Scheduler::admits(std::span<const SequenceState> sequences, int64_t n_reserved) const {
+  if (static_cast<int64_t>(sequences.size()) >= limits_.max_batch) return false;
+  int64_t promised = 0;
+  for (const SequenceState& s : sequences) {
+    if (!s.active && !s.blocked) return false;
+    promised += promised_pages(s);
+  }
+  return promised + pages_for(n_reserved) <= limits_.pages_total;
+}
+
+StepPlan Scheduler::plan(std::span<const SequenceState> sequences, int64_t prefill_rows_beside_decode) const {
+  return Planner(sequences, limits_).plan(prefill_rows_beside_decode);
+}
+
+}  // namespace tempo9::engine

@@ -1,0 +1,51 @@
+// Decides what runs in a step. Pure: numbers in, plan out. It touches neither tensors, clocks nor the cache.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "engine/step_plan.h"
+
+namespace tempo9::engine {
+
+// What the scheduler needs to know about an admitted sequence.
+struct SequenceState {
+  int64_t n_tokens = 0;    // prompt and answer so far
+  int64_t n_computed = 0;  // of them in the cache; 0 when paused
+  int64_t n_reserved = 0;  // tokens to set pages aside for; what it needs beyond that is taken on demand
+  uint64_t order = 0;      // of admission: lower is older
+  double waited_ms = 0.0;  // since it was submitted
+  bool active = false;     // has a place in the cache; false while paused
+  bool blocked = false;    // its reader is behind: no rows
+};
+
+struct SchedulerLimits {
+  int64_t max_batch = 0;
+  int64_t max_step_rows = 0;  // REQUIRES: >= max_batch
+  int64_t pages_total = 0;    // REQUIRES: enough for any one sequence alone
+};
+
+// Pages are counted as if every layer kept every token: an upper bound with sliding layers, exact without.
+//
+// When pages run out, a sequence that needs some takes them from blocked sequences first, then from those younger than
+// itself, the youngest first. These pause: they lose their pages and compute their tokens again later, and the numeric
+// contract makes the answer the same. The oldest sequence that can run always finds pages, so the engine never stands
+// still.
+class Scheduler {
+ public:
+  explicit Scheduler(const SchedulerLimits& limits) : limits_(limits) {}
+
+  // A new sequence that reserves `n_reserved` tokens may start beside `sequences`. Never while one is paused: its turn
+  // is first. Pages of blocked sequences count as free, since they can be taken.
+  bool admits(std::span<const SequenceState> sequences, int64_t n_reserved) const;
+
+  // `prefill_rows_beside_decode`: budget for prompt rows when another sequence decodes.
+  // Every sequence that decodes gets its row. The rest goes to the prompt with the fewest tokens left, where each 250
+  // ms waited counts as one slice less.
+  StepPlan plan(std::span<const SequenceState> sequences, int64_t prefill_rows_beside_decode) const;
+
+ private:
+  SchedulerLimits limits_;
+};
+
+}  // namespace tempo9::engine

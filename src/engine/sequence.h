@@ -1,0 +1,47 @@
+// One request on its way through the engine. Engine thread only, once it has left the queue.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/event_queue.h"
+#include "engine/output.h"
+#include "engine/sampler/sampler.h"
+#include "kv/cache.h"
+
+namespace tempo9::engine {
+
+using Clock = std::chrono::steady_clock;
+
+struct Sequence {
+  std::string id;
+  std::string client;
+  std::vector<int32_t> tokens;  // prompt, then answer
+  int64_t n_prompt = 0;
+  int64_t max_tokens = 0;  // of the answer; prompt and answer fit the context
+  int64_t n_reserved = 0;  // tokens that pages are set aside for at admission
+  bool ignore_end = false;
+  uint64_t order = 0;  // of admission
+
+  std::optional<kv::SequenceId> pages;  // absent while it waits or is paused
+  int64_t n_computed = 0;               // tokens whose K and V are in the pages
+  bool ended = false;                   // its last event was posted
+
+  Sampler sampler;
+  Output output;
+  std::shared_ptr<EventQueue> events;
+
+  Clock::time_point submitted;
+  std::optional<Clock::time_point> first_row;
+  std::optional<Clock::time_point> first_token;
+  Clock::time_point last_token;
+
+  int64_t n_tokens() const { return static_cast<int64_t>(tokens.size()); }
+  int64_t n_answer() const { return n_tokens() - n_prompt; }
+};
+
+}  // namespace tempo9::engine

@@ -1,0 +1,28 @@
+// What one step of the engine does, as plain data: the scheduler writes it, the engine and the runner carry it out.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace tempo9::engine {
+
+// Sequences are named by their index in the list that the plan was made for.
+struct StepPlan {
+  // The tokens [begin, end) of a sequence become rows; `wants_logits` for the last of them.
+  struct Rows {
+    int32_t sequence = 0;
+    int64_t begin = 0;
+    int64_t end = 0;
+    bool wants_logits = false;
+
+    friend bool operator==(const Rows&, const Rows&) = default;
+  };
+
+  std::vector<int32_t> resume;  // get a place in the cache again
+  std::vector<int32_t> pause;   // give their pages back, before any is taken
+  std::vector<Rows> rows;       // at most one entry per sequence
+  int64_t n_decode_rows = 0;    // of sequences that miss one token only
+  int64_t n_prefill_rows = 0;   // of all others
+};
+
+}  // namespace tempo9::engine

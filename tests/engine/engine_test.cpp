@@ -1,0 +1,581 @@
+#include "engine/engine.h"
+
+#include <gtest/gtest.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <condition_variable>
+
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "engine/fake_model.h"
+#include "engine/limits.h"
+#include "engine/waker.h"
+
+namespace tempo9::engine {
+namespace {
+
+using testing::FakeBackend;
+using testing::FakeTokenizer;
+using testing::hashed_logits;
+using testing::scripted_logits;
+
+// Lets passes through one by one, or all once open.
+class Gate {
+ public:
+  void pass() {
+    std::unique_lock lock(mutex_);
+    ++n_arrived_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return n_allowed_ > 0 || open_; });
+    if (!open_) --n_allowed_;
+  }
+  void allow(int n) {
+    const std::lock_guard lock(mutex_);
+    n_allowed_ += n;
+    changed_.notify_all();
+  }
+  void open() {
+    const std::lock_guard lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+  // The n-th pass (from 1) has begun.
+  void wait_for(int n) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return n_arrived_ >= n; });
+  }
+  int n_arrived() const {
+    const std::lock_guard lock(mutex_);
+    return n_arrived_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  int n_arrived_ = 0;
+  int n_allowed_ = 0;
+  bool open_ = false;
+};
+
+struct Answer {
+  std::string text;
+  std::vector<int32_t> tokens;
+  std::vector<TokenInfo> logprobs;
+  std::optional<FinishReason> finish;
+  std::optional<Error> error;
+  Usage usage;
+};
+
+Answer read_all(Stream& stream) {
+  Answer answer;
+  while (true) {
+    Event event = stream.wait();
+    answer.text += event.text;
+    answer.tokens.insert(answer.tokens.end(), event.tokens.begin(), event.tokens.end());
+    std::ranges::move(event.logprobs, std::back_inserter(answer.logprobs));
+    if (!event.finish && !event.error) continue;
+    answer.finish = event.finish;
+    answer.error = event.error;
+    answer.usage = event.usage;
+    return answer;
+  }
+}
+
+Request request(std::vector<int32_t> prompt, int64_t max_tokens = 0) {
+  Request r;
+  r.id = "test";
+  r.client = "client";
+  r.prompt = std::move(prompt);
+  r.max_tokens = max_tokens;
+  r.sampling.temperature = 0.0f;
+  return r;
+}
+
+class EngineTest : public ::testing::Test {
+ protected:
+  EngineTest() { spdlog::set_level(spdlog::level::off); }
+
+  void start(EngineOptions options = {}, testing::LogitsFunction logits = hashed_logits) {
+    if (options.context_length == EngineOptions{}.context_length) options.context_length = 512;
+    backend_ = std::make_unique<FakeBackend>(std::move(logits));
+    backend_->on_run = on_run_;
+    auto engine = Engine::create(*backend_, model_, tokenizer_, options);
+    ASSERT_TRUE(engine.has_value()) << engine.error().message();
+    engine_ = *std::move(engine);
+  }
+  void start_gated(EngineOptions options = {}, testing::LogitsFunction logits = hashed_logits) {
+    on_run_ = [this](const tensor::Batch&) { gate_.pass(); };
+    start(options, std::move(logits));
+  }
+  std::shared_ptr<Stream> submit(Request r) {
+    auto stream = engine_->submit(std::move(r));
+    EXPECT_TRUE(stream.has_value()) << stream.error().message();
+    return stream ? *stream : nullptr;
+  }
+  Answer run(Request r) { return read_all(*submit(std::move(r))); }
+  void expect_no_pages() {
+    engine_->stop();
+    EXPECT_EQ(engine_->stats().kv_pages_used, 0);
+    EXPECT_EQ(engine_->stats().running, 0);
+    EXPECT_EQ(engine_->stats().waiting, 0);
+  }
+
+  Gate gate_;
+  std::function<void(const tensor::Batch&)> on_run_;
+  models::Model model_ = testing::fake_model();
+  FakeTokenizer tokenizer_;
+  std::unique_ptr<FakeBackend> backend_;
+  std::unique_ptr<Engine> engine_;
+};
+
+std::vector<Request> random_requests(uint32_t seed, int n, int64_t context) {
+  std::mt19937 random(seed);
+  const auto below = [&](int64_t bound) { return static_cast<int64_t>(random() % static_cast<uint64_t>(bound)); };
+  std::vector<Request> requests;
+  for (int i = 0; i < n; ++i) {
+    std::vector<int32_t> prompt(static_cast<size_t>(1 + below(context / 2)));
+    for (int32_t& token : prompt) token = static_cast<int32_t>(2 + below(58));
+    Request r = request(std::move(prompt), 1 + below(context / 2));
+    r.client = std::to_string(below(3));
+    r.sampling.temperature = below(2) == 0 ? 0.0f : 1.0f;
+    r.sampling.seed = random();
+    if (below(2) == 0) r.sampling.top_p = 0.9f;
+    if (below(3) == 0) r.sampling.repetition_penalty = 1.3f;
+    if (below(3) == 0) r.sampling.frequency_penalty = 0.5f;
+    if (below(3) == 0) r.stop = {"ab", "zz"};
+    r.ignore_end = below(2) == 0;
+    requests.push_back(std::move(r));
+  }
+  return requests;
+}
+
+TEST_F(EngineTest, AnAnswerIsTheSameWhateverItRunsWith) {
+  const int64_t context = 300;
+  const std::vector<Request> requests = random_requests(1, 40, context);
+  std::vector<Answer> alone;
+  start({.context_length = context, .max_batch = 1});
+  for (const Request& r : requests) alone.push_back(run(r));
+  expect_no_pages();
+
+  struct Case {
+    int64_t max_batch;
+    int64_t max_step_rows;
+    int64_t kv_tokens;
+  };
+  // Small chunks; many at once; so few pages that sequences pause and compute their tokens again.
+  for (const Case c : {Case{4, 7, 0}, Case{16, 512, 0}, Case{8, 64, 352}, Case{8, 9, 704}}) {
+    start({.context_length = context,
+           .max_batch = c.max_batch,
+           .max_step_rows = std::max(c.max_step_rows, c.max_batch),
+           .kv_tokens = c.kv_tokens});
+    std::vector<std::shared_ptr<Stream>> streams;
+    for (const Request& r : requests) streams.push_back(submit(r));
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const Answer answer = read_all(*streams[i]);
+      EXPECT_EQ(answer.tokens, alone[i].tokens) << "request " << i << " max_batch " << c.max_batch;
+      EXPECT_EQ(answer.text, alone[i].text);
+      EXPECT_EQ(answer.finish, alone[i].finish);
+      EXPECT_EQ(answer.usage.completion_tokens, alone[i].usage.completion_tokens);
+    }
+    expect_no_pages();
+  }
+}
+
+TEST_F(EngineTest, PausedSequencesGiveTheSameTokens) {
+  int n_restarts = 0;  // passes of slot 0 beyond the first of each request
+  on_run_ = [&](const tensor::Batch& batch) { n_restarts += static_cast<int>(std::ranges::count(batch.slots, 0)); };
+  std::vector<Request> requests;
+  for (int32_t i = 0; i < 4; ++i) {
+    requests.push_back(request({2 + i, 3, 4}, 600));
+    requests.back().ignore_end = true;
+  }
+  start({.context_length = 700, .max_batch = 1});
+  std::vector<Answer> alone;
+  for (const Request& r : requests) alone.push_back(run(r));
+  n_restarts = 0;
+  start({.context_length = 700, .max_batch = 4, .kv_tokens = 1100});  // 4 reserve 259 each, and need 603
+  std::vector<std::shared_ptr<Stream>> streams;
+  for (const Request& r : requests) streams.push_back(submit(r));
+  for (size_t i = 0; i < requests.size(); ++i) EXPECT_EQ(read_all(*streams[i]).tokens, alone[i].tokens);
+  expect_no_pages();
+  EXPECT_GT(n_restarts, 4);
+}
+
+TEST_F(EngineTest, DecodesAndPromptsShareAPass) {
+  bool shared = false;
+  on_run_ = [&](const tensor::Batch& batch) {
+    gate_.pass();
+    shared = shared || (batch.kv.n_sequences == 2 && batch.n_outputs() == 1 && batch.n_rows() > 2);
+  };
+  start({.context_length = 512, .max_batch = 2});
+  Request first = request({5, 6, 7}, 30);
+  first.ignore_end = true;
+  const auto a = submit(first);
+  gate_.wait_for(1);
+  const auto b = submit(request(std::vector<int32_t>(200, 9), 3));
+  gate_.open();
+  read_all(*a);
+  read_all(*b);
+  engine_->stop();
+  EXPECT_TRUE(shared);
+}
+
+TEST_F(EngineTest, EndTokenFinishesWithStopAndIsNotCounted) {
+  start({}, scripted_logits(2, {4, 5, 6}));
+  const Answer answer = run(request({2, 3}));
+  EXPECT_EQ(answer.finish, FinishReason::kStop);
+  EXPECT_EQ(answer.tokens, (std::vector<int32_t>{4, 5, 6}));
+  EXPECT_EQ(answer.text, "efg");
+  EXPECT_EQ(answer.usage.prompt_tokens, 2);
+  EXPECT_EQ(answer.usage.completion_tokens, 3);
+}
+
+TEST_F(EngineTest, MaxTokensFinishesWithLength) {
+  start({}, scripted_logits(2, {4, 5, 6, 7}));
+  const Answer answer = run(request({2, 3}, 3));
+  EXPECT_EQ(answer.finish, FinishReason::kLength);
+  EXPECT_EQ(answer.usage.completion_tokens, 3);
+  EXPECT_EQ(answer.text, "efg");
+}
+
+TEST_F(EngineTest, MaxTokensIsClampedToTheContext) {
+  start({.context_length = 64});
+  for (const int64_t max_tokens : {0, 500}) {
+    Request r = request(std::vector<int32_t>(40, 3), max_tokens);
+    r.ignore_end = true;
+    const Answer answer = run(r);
+    EXPECT_EQ(answer.finish, FinishReason::kLength);
+    EXPECT_EQ(answer.usage.completion_tokens, 24);
+  }
+}
+
+TEST_F(EngineTest, IgnoreEndGoesOn) {
+  start({}, scripted_logits(1, {4, 0, 5}));
+  Request r = request({2}, 5);
+  r.ignore_end = true;
+  const Answer answer = run(r);
+  EXPECT_EQ(answer.tokens, (std::vector<int32_t>{4, 0, 5, 0, 0}));
+  EXPECT_EQ(answer.text, "ef");
+  EXPECT_EQ(answer.finish, FinishReason::kLength);
+}
+
+TEST_F(EngineTest, StopStringsEndTheTextBeforeTheMatch) {
+  start({}, scripted_logits(1, {4, 5, 6, 7, 8}));
+  Request r = request({2});
+  r.stop = {"gh"};
+  r.logprobs = true;
+  const Answer answer = run(r);
+  EXPECT_EQ(answer.text, "ef");
+  EXPECT_EQ(answer.finish, FinishReason::kStop);
+  EXPECT_EQ(answer.usage.completion_tokens, 4);
+  ASSERT_EQ(answer.logprobs.size(), 2u);
+  EXPECT_EQ(answer.logprobs[1].bytes, "f");
+}
+
+TEST_F(EngineTest, AStopStringOnTheLastAllowedTokenIsAStop) {
+  start({}, scripted_logits(1, {4, 5, 6}));
+  Request r = request({2}, 2);
+  r.stop = {"f"};
+  const Answer answer = run(r);
+  EXPECT_EQ(answer.text, "e");
+  EXPECT_EQ(answer.finish, FinishReason::kStop);
+}
+
+TEST_F(EngineTest, HeldBackTextIsReleasedAtTheEnd) {
+  start({}, scripted_logits(1, {4, 5}));
+  Request r = request({2});
+  r.stop = {"fgh"};
+  EXPECT_EQ(run(r).text, "ef");
+}
+
+TEST_F(EngineTest, SeedsDecideAndAbsentSeedsDiffer) {
+  start({.max_batch = 8});
+  Request r = request({2, 3, 4}, 30);
+  r.sampling.temperature = 1.5f;
+  r.ignore_end = true;
+  std::vector<std::shared_ptr<Stream>> unseeded;
+  for (int i = 0; i < 8; ++i) unseeded.push_back(submit(r));
+  std::set<std::vector<int32_t>> answers;
+  for (const auto& stream : unseeded) answers.insert(read_all(*stream).tokens);
+  EXPECT_EQ(answers.size(), 8u);
+  r.sampling.seed = 99;
+  EXPECT_EQ(run(r).tokens, run(r).tokens);
+}
+
+TEST_F(EngineTest, ANanEndsOneRequestAndNotTheOthers) {
+  start({.max_batch = 2}, [](std::span<const int32_t> history, std::span<float> logits) {
+    hashed_logits(history, logits);
+    if (history[0] == 9 && history.size() > 3) logits[20] = NAN;
+  });
+  const auto bad = submit(request({9, 2}, 20));
+  Request good = request({8, 2}, 20);
+  good.ignore_end = true;
+  const auto well = submit(good);
+  const Answer failed = read_all(*bad);
+  ASSERT_TRUE(failed.error);
+  EXPECT_EQ(failed.error->code(), ErrorCode::kInternal);
+  EXPECT_EQ(read_all(*well).usage.completion_tokens, 20);
+  expect_no_pages();
+}
+
+TEST_F(EngineTest, CancelFreesPagesBeforeTheNextStep) {
+  start_gated({.max_batch = 2});
+  Request r = request(std::vector<int32_t>(100, 5), 400);
+  r.ignore_end = true;
+  const auto stream = submit(r);
+  gate_.wait_for(1);
+  gate_.allow(1);
+  gate_.wait_for(2);
+  EXPECT_GT(engine_->stats().kv_pages_used, 0);
+  stream->cancel();
+  gate_.allow(1);  // the step that runs ends; there is no further one
+  const Answer answer = read_all(*stream);
+  ASSERT_TRUE(answer.error);
+  EXPECT_EQ(answer.error->code(), ErrorCode::kCancelled);
+  stream->cancel();
+  expect_no_pages();
+  EXPECT_EQ(gate_.n_arrived(), 2);
+  EXPECT_EQ(engine_->stats().cancelled, 1u);
+}
+
+TEST_F(EngineTest, ACancelledWaitingRequestNeverStarts) {
+  std::atomic<bool> seen = false;
+  on_run_ = [&](const tensor::Batch& batch) {
+    gate_.pass();
+    seen = seen || std::ranges::count(batch.tokens, 50) > 0;
+  };
+  start({.max_batch = 1});
+  Request r = request({5}, 10);
+  r.ignore_end = true;
+  const auto first = submit(r);
+  gate_.wait_for(1);
+  const auto second = submit(request({50}, 10));
+  EXPECT_EQ(engine_->stats().waiting, 1);
+  second->cancel();
+  gate_.open();
+  EXPECT_TRUE(read_all(*second).error);
+  read_all(*first);
+  expect_no_pages();
+  EXPECT_FALSE(seen);
+}
+
+TEST_F(EngineTest, ADroppedStreamIsCancelled) {
+  start_gated({.max_batch = 1});
+  Request r = request({5}, 400);
+  r.ignore_end = true;
+  auto stream = submit(r);
+  gate_.wait_for(1);
+  stream.reset();
+  gate_.allow(1);
+  const auto next = submit(request({6}, 1));
+  gate_.open();
+  EXPECT_FALSE(read_all(*next).error);
+  expect_no_pages();
+  EXPECT_EQ(engine_->stats().cancelled, 1u);
+}
+
+TEST_F(EngineTest, ASlowReaderPausesItsOwnSequenceOnly) {
+  const int64_t n_answer = static_cast<int64_t>(kMaxStreamEvents) + 300;
+  start({.context_length = n_answer + 10, .max_batch = 2});
+  Request r = request({5, 6}, n_answer);
+  r.ignore_end = true;
+  r.sampling.logit_bias = {{0, -100.0f}};  // a piece, and so an event, for each token
+  const auto slow = submit(r);
+  const Answer quick = run(r);
+  EXPECT_EQ(quick.usage.completion_tokens, n_answer);
+  // The engine has nothing left to do: the slow sequence holds its pages and waits.
+  const auto is_idle = [&] {
+    const ServiceStats stats = engine_->stats();
+    return stats.running == 1 && stats.last_step_age_s == 0.0;
+  };
+  while (!is_idle()) std::this_thread::yield();
+  EXPECT_GT(engine_->stats().kv_pages_used, 0);
+  const Answer answer = read_all(*slow);
+  EXPECT_EQ(answer.tokens, quick.tokens);
+  EXPECT_EQ(answer.text, quick.text);
+  expect_no_pages();
+}
+
+TEST_F(EngineTest, TheQueueIsBounded) {
+  start_gated({.max_batch = 1});
+  const auto running = submit(request({5}, 2));
+  gate_.wait_for(1);
+  std::vector<std::shared_ptr<Stream>> waiting;
+  for (int64_t i = 0; i < kMaxWaiting; ++i) waiting.push_back(submit(request({6}, 1)));
+  const auto refused = engine_->submit(request({7}, 1));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::kOutOfCapacity);
+  EXPECT_EQ(refused.error().reason(), "queue_full");
+  EXPECT_EQ(engine_->stats().waiting, kMaxWaiting);
+  gate_.open();
+  for (const auto& stream : waiting) EXPECT_FALSE(read_all(*stream).error);
+  expect_no_pages();
+}
+
+TEST_F(EngineTest, OneClientsBurstDoesNotStarveAnother) {
+  std::vector<int32_t> first_tokens;
+  on_run_ = [&](const tensor::Batch& batch) {
+    gate_.pass();
+    if (batch.slots[0] == 0) first_tokens.push_back(batch.tokens[0]);
+  };
+  start({.max_batch = 1});
+  std::vector<std::shared_ptr<Stream>> streams;
+  const auto add = [&](const char* client, int32_t token) {
+    Request r = request({token}, 1);
+    r.client = client;
+    streams.push_back(submit(r));
+  };
+  add("greedy", 10);
+  gate_.wait_for(1);
+  for (int32_t i = 11; i < 16; ++i) add("greedy", i);
+  add("modest", 30);
+  gate_.open();
+  for (const auto& stream : streams) read_all(*stream);
+  engine_->stop();
+  ASSERT_EQ(first_tokens.size(), 7u);
+  EXPECT_EQ(first_tokens[2], 30);
+}
+
+TEST_F(EngineTest, RefusesWhatCannotBeServed) {
+  start({.context_length = 100, .kv_tokens = 64});
+  EXPECT_EQ(engine_->context_length(), 64);
+  const auto error_of = [&](const Request& r) {
+    const auto stream = engine_->submit(r);
+    EXPECT_FALSE(stream);
+    return stream ? Error(ErrorCode::kInternal, "") : stream.error();
+  };
+  const Error overflow = error_of(request(std::vector<int32_t>(64, 3)));
+  EXPECT_EQ(overflow.code(), ErrorCode::kInvalidInput);
+  EXPECT_EQ(overflow.reason(), "context_length_exceeded");
+  ASSERT_TRUE(overflow.overflow());
+  EXPECT_EQ(overflow.overflow()->n_tokens, 64);
+  EXPECT_EQ(overflow.overflow()->limit, 64);
+  EXPECT_EQ(overflow.message(),
+            "This model's maximum context length is 64 tokens. However, your messages resulted in 64 tokens.");
+  EXPECT_EQ(error_of(request({})).code(), ErrorCode::kInvalidInput);
+  EXPECT_EQ(error_of(request({2, 64})).code(), ErrorCode::kInvalidInput);
+  EXPECT_EQ(error_of(request({-1})).code(), ErrorCode::kInvalidInput);
+  EXPECT_EQ(error_of(request({2}, -1)).field(), "max_tokens");
+  const auto field_of = [&](auto&& change) {
+    Request r = request({2});
+    change(r);
+    return error_of(r).field();
+  };
+  EXPECT_EQ(field_of([](Request& r) { r.sampling.temperature = NAN; }), "temperature");
+  EXPECT_EQ(field_of([](Request& r) { r.sampling.temperature = -1; }), "temperature");
+  EXPECT_EQ(field_of([](Request& r) { r.sampling.top_p = 1.1f; }), "top_p");
+  EXPECT_EQ(field_of([](Request& r) { r.sampling.min_p = -0.1f; }), "min_p");
+  EXPECT_EQ(field_of([](Request& r) { r.sampling.repetition_penalty = 0; }), "repetition_penalty");
+  EXPECT_EQ(field_of([](Request& r) { r.sampling.presence_penalty = INFINITY; }), "presence_penalty");
+  EXPECT_EQ(field_of([](Request& r) { r.sampling.logit_bias = {{64, 1.0f}}; }), "logit_bias");
+  EXPECT_EQ(field_of([](Request& r) { r.top_logprobs = 21; }), "top_logprobs");
+  EXPECT_EQ(field_of([](Request& r) { r.stop.assign(17, "x"); }), "stop");
+  EXPECT_EQ(field_of([](Request& r) { r.stop = {"\xFF"}; }), "stop");
+  EXPECT_FALSE(run(request(std::vector<int32_t>(63, 3))).error);
+}
+
+TEST_F(EngineTest, StopEndsRunningAndWaitingRequests) {
+  start_gated({.max_batch = 1});
+  Request r = request({5}, 400);
+  r.ignore_end = true;
+  const auto running = submit(r);
+  const auto waiting = submit(r);
+  gate_.wait_for(1);
+  std::thread stopper([&] { engine_->stop(); });
+  // Once submissions are refused the flag is set; then the step that runs may end.
+  while (engine_->submit(request({6}, 1)).has_value()) std::this_thread::yield();
+  gate_.open();
+  stopper.join();
+  for (const auto& stream : {running, waiting}) {
+    const Answer answer = read_all(*stream);
+    ASSERT_TRUE(answer.error);
+    EXPECT_EQ(answer.error->code(), ErrorCode::kCancelled);
+    EXPECT_EQ(answer.error->reason(), "server_stopping");
+  }
+  const auto refused = engine_->submit(r);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::kOutOfCapacity);
+  engine_->stop();
+  EXPECT_EQ(engine_->stats().kv_pages_used, 0);
+}
+
+TEST_F(EngineTest, AStreamOutlivesTheEngine) {
+  start();
+  const auto stream = submit(request({5}, 1));
+  while (!stream->poll()) std::this_thread::yield();
+  engine_.reset();
+  stream->cancel();
+  EXPECT_FALSE(stream->poll());
+}
+
+TEST_F(EngineTest, NotifyDrivesAReaderWithoutAThread) {
+  start();
+  Request r = request({5, 6}, 50);
+  r.ignore_end = true;
+  const Answer expected = run(r);
+  const auto stream = submit(r);
+  Waker ready;
+  stream->notify([&] { ready.wake(); });
+  std::string text;
+  for (bool ended = false; !ended;) {
+    ready.wait();
+    while (const auto event = stream->poll()) {
+      text += event->text;
+      ended = event->finish.has_value();
+    }
+  }
+  stream->notify({});
+  EXPECT_EQ(text, expected.text);
+}
+
+TEST_F(EngineTest, StatsCount) {
+  start({}, scripted_logits(2, {4, 5, 6}));
+  run(request({2, 3}));
+  engine_->stop();
+  const ServiceStats stats = engine_->stats();
+  EXPECT_EQ(stats.prompt_tokens, 2u);
+  EXPECT_EQ(stats.completion_tokens, 3u);
+  EXPECT_EQ(stats.steps, 4u);
+  EXPECT_GT(stats.kv_pages_total, 0);
+}
+
+TEST_F(EngineTest, ClientsThatComeAndGoLeaveNothingBehind) {
+  start({.context_length = 300, .max_batch = 5, .max_step_rows = 40, .kv_tokens = 640});
+  std::vector<std::thread> clients;
+  for (uint32_t c = 0; c < 4; ++c) {
+    clients.emplace_back([&, c] {
+      std::mt19937 random(c);
+      for (const Request& r : random_requests(100 + c, 25, 300)) {
+        const auto stream = engine_->submit(r);
+        ASSERT_TRUE(stream);
+        const uint32_t n_events = random() % 60;
+        for (uint32_t i = 0; i < n_events; ++i) {
+          const Event event = (*stream)->wait();
+          if (event.finish || event.error) break;
+        }
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  expect_no_pages();
+}
+
+TEST(EngineCreate, RefusesOptionsOutOfRange) {
+  FakeBackend backend;
+  const models::Model model = testing::fake_model();
+  const FakeTokenizer tokenizer;
+  const auto code = [&](const EngineOptions& options) {
+    const auto engine = Engine::create(backend, model, tokenizer, options);
+    return engine ? ErrorCode::kInternal : engine.error().code();
+  };
+  EXPECT_EQ(code({.max_batch = 0}), ErrorCode::kInvalidInput);
+  EXPECT_EQ(code({.max_batch = 16, .max_step_rows = 8}), ErrorCode::kInvalidInput);
+  EXPECT_EQ(code({.max_step_rows = 513}), ErrorCode::kInvalidInput);
+  EXPECT_EQ(code({.kv_type = tensor::KvType::kQ8_0}), ErrorCode::kUnsupported);
+}
+
+}  // namespace
+}  // namespace tempo9::engine

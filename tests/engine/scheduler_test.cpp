@@ -1,0 +1,236 @@
+#include "engine/scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+#include "engine/step_times.h"
+#include "tensor/kv_view.h"
+
+namespace tempo9::engine {
+namespace {
+
+using Rows = StepPlan::Rows;
+constexpr SchedulerLimits kLimits{.max_batch = 8, .max_step_rows = 512, .pages_total = 1000};
+
+int64_t pages_for(int64_t n_tokens) { return (n_tokens + tensor::kPageTokens - 1) / tensor::kPageTokens; }
+
+SequenceState active(uint64_t order, int64_t n_tokens, int64_t n_computed) {
+  return {.n_tokens = n_tokens, .n_computed = n_computed, .n_reserved = n_tokens, .order = order, .active = true};
+}
+
+TEST(Scheduler, APromptAloneGetsAllRows) {
+  const Scheduler scheduler(kLimits);
+  const std::vector<SequenceState> states{active(0, 1300, 512)};
+  const StepPlan plan = scheduler.plan(states, 40);
+  EXPECT_EQ(plan.rows, (std::vector<Rows>{{0, 512, 1024, false}}));
+  EXPECT_EQ(plan.n_prefill_rows, 512);
+}
+
+TEST(Scheduler, DecodesRunAndPromptsRideWithinTheBudget) {
+  const Scheduler scheduler(kLimits);
+  const std::vector<SequenceState> states{active(0, 101, 100), active(1, 300, 0), active(2, 51, 50)};
+  const StepPlan plan = scheduler.plan(states, 40);
+  EXPECT_EQ(plan.rows, (std::vector<Rows>{{0, 100, 101, true}, {2, 50, 51, true}, {1, 0, 40, false}}));
+}
+
+TEST(Scheduler, TheShortestPromptIsFirstAndAllFitInOnePass) {
+  const Scheduler scheduler(kLimits);
+  const std::vector<SequenceState> states{active(0, 400, 0), active(1, 100, 0)};
+  EXPECT_EQ(scheduler.plan(states, 40).rows, (std::vector<Rows>{{1, 0, 100, true}, {0, 0, 400, true}}));
+}
+
+TEST(Scheduler, AgeingBringsALongPromptItsTurn) {
+  const Scheduler scheduler(kLimits);
+  std::vector<SequenceState> states{active(0, 2000, 0), active(1, 600, 0)};
+  EXPECT_EQ(scheduler.plan(states, 40).rows[0].sequence, 1);
+  states[0].waited_ms = 1000.0;  // four slices of 512 are more than the difference
+  EXPECT_EQ(scheduler.plan(states, 40).rows[0].sequence, 0);
+}
+
+TEST(Scheduler, ABlockedReaderGetsNoRowsAndKeepsItsPages) {
+  const Scheduler scheduler(kLimits);
+  std::vector<SequenceState> states{active(0, 101, 100), active(1, 51, 50)};
+  states[0].blocked = true;
+  const StepPlan plan = scheduler.plan(states, 40);
+  EXPECT_EQ(plan.rows, (std::vector<Rows>{{1, 50, 51, true}}));
+  EXPECT_TRUE(plan.pause.empty());
+}
+
+TEST(Scheduler, WhenPagesRunOutTheYoungestPauses) {
+  const Scheduler scheduler({.max_batch = 8, .max_step_rows = 512, .pages_total = 6});
+  const std::vector<SequenceState> states{active(0, 65, 64), active(2, 65, 64), active(1, 65, 64)};
+  const StepPlan plan = scheduler.plan(states, 40);
+  EXPECT_EQ(plan.pause, (std::vector<int32_t>{1}));
+  EXPECT_EQ(plan.rows, (std::vector<Rows>{{0, 64, 65, true}, {2, 64, 65, true}}));
+}
+
+TEST(Scheduler, ABlockedReaderPausesBeforeAYoungerOne) {
+  const Scheduler scheduler({.max_batch = 8, .max_step_rows = 512, .pages_total = 6});
+  std::vector<SequenceState> states{active(0, 65, 64), active(1, 65, 64), active(2, 65, 64)};
+  states[0].blocked = true;
+  const StepPlan plan = scheduler.plan(states, 40);
+  EXPECT_EQ(plan.pause, (std::vector<int32_t>{0}));
+  EXPECT_EQ(plan.rows.size(), 2u);
+}
+
+TEST(Scheduler, PausedSequencesResumeInOrderWhenTheirPagesFit) {
+  const Scheduler scheduler({.max_batch = 8, .max_step_rows = 512, .pages_total = 10});
+  std::vector<SequenceState> states{active(0, 129, 128), active(1, 129, 0), active(2, 40, 0)};
+  states[0].n_reserved = 256;
+  states[1].active = states[2].active = false;
+  EXPECT_TRUE(scheduler.plan(states, 40).resume.empty());  // 8 + 5 > 10, and the last does not overtake
+  EXPECT_FALSE(scheduler.admits(states, 1));
+  states[0].n_reserved = 129;
+  EXPECT_EQ(scheduler.plan(states, 40).resume, (std::vector<int32_t>{1}));
+}
+
+TEST(Scheduler, AdmitsByBatchAndReservedPages) {
+  const Scheduler scheduler({.max_batch = 2, .max_step_rows = 512, .pages_total = 10});
+  EXPECT_TRUE(scheduler.admits({}, 320));
+  std::vector<SequenceState> states{active(0, 129, 0)};
+  EXPECT_TRUE(scheduler.admits(states, 160));
+  EXPECT_FALSE(scheduler.admits(states, 161));
+  states[0].blocked = true;
+  EXPECT_TRUE(scheduler.admits(states, 320));
+  states.push_back(active(1, 1, 0));
+  EXPECT_FALSE(scheduler.admits(states, 1));
+}
+
+// A simulated engine: requests come at random, answers have random lengths, readers block now and then.
+class Simulation {
+ public:
+  explicit Simulation(uint32_t seed)
+      : random_(seed),
+        limits_{.max_batch = 1 + below(6), .max_step_rows = 8 + below(100), .pages_total = 4 + below(20)} {}
+
+  void run() {
+    const Scheduler scheduler(limits_);
+    for (int step = 0; (to_come_ > 0 || !states_.empty()) && step < 100000; ++step) {
+      come(scheduler);
+      const int64_t budget = 1 + below(30);
+      const StepPlan plan = scheduler.plan(states_, budget);
+      check(plan, budget);
+      if (::testing::Test::HasFatalFailure()) return;
+      apply(plan);
+    }
+    ASSERT_TRUE(states_.empty()) << "some sequence never ended";
+  }
+
+ private:
+  int64_t below(int64_t n) { return static_cast<int64_t>(random_() % static_cast<uint64_t>(n)); }
+
+  void come(const Scheduler& scheduler) {
+    const int64_t capacity = limits_.pages_total * tensor::kPageTokens;
+    for (SequenceState& s : states_) s.blocked = to_come_ > 0 && below(6) == 0;
+    while (to_come_ > 0 && below(2) == 0) {
+      const int64_t n_prompt = 1 + below(capacity - 1);
+      const int64_t n_answer = 1 + below(capacity - n_prompt);
+      const int64_t n_reserved = n_prompt + std::min<int64_t>(n_answer, 16);
+      if (!scheduler.admits(states_, n_reserved)) return;
+      states_.push_back({.n_tokens = n_prompt, .n_reserved = n_reserved, .order = next_order_++, .active = true});
+      ends_.push_back(n_prompt + n_answer);
+      --to_come_;
+    }
+  }
+
+  void check(const StepPlan& plan, int64_t budget) {
+    std::vector<SequenceState> after = states_;
+    for (const int32_t i : plan.pause) after[static_cast<size_t>(i)].active = false;
+    for (const int32_t i : plan.pause) after[static_cast<size_t>(i)].n_computed = 0;
+    for (const int32_t i : plan.resume) after[static_cast<size_t>(i)].active = true;
+    std::set<int32_t> planned;
+    int64_t n_decode = 0;
+    int64_t n_rows = 0;
+    for (const Rows& rows : plan.rows) {
+      ASSERT_TRUE(planned.insert(rows.sequence).second);
+      SequenceState& s = after[static_cast<size_t>(rows.sequence)];
+      ASSERT_TRUE(s.active && !s.blocked);
+      ASSERT_EQ(rows.begin, s.n_computed);
+      ASSERT_LT(rows.begin, rows.end);
+      ASSERT_LE(rows.end, s.n_tokens);
+      ASSERT_EQ(rows.wants_logits, rows.end == s.n_tokens);
+      n_decode += s.n_tokens - s.n_computed == 1;
+      n_rows += rows.end - rows.begin;
+      s.n_computed = rows.end;
+    }
+    ASSERT_LE(n_rows, limits_.max_step_rows);
+    ASSERT_EQ(plan.n_decode_rows, n_decode);
+    ASSERT_EQ(plan.n_prefill_rows, n_rows - n_decode);
+    if (n_decode > 0) {
+      ASSERT_LE(plan.n_prefill_rows, budget);
+    }
+    int64_t pages = 0;
+    for (const SequenceState& s : after) pages += s.active ? pages_for(s.n_computed) : 0;
+    ASSERT_LE(pages, limits_.pages_total);
+    const bool can_run = std::ranges::any_of(states_, [](const SequenceState& s) { return !s.blocked; });
+    ASSERT_EQ(plan.rows.empty(), !can_run) << "the engine would stand still";
+    after_ = std::move(after);
+  }
+
+  void apply(const StepPlan& plan) {
+    states_ = after_;
+    for (const Rows& rows : plan.rows) {
+      if (rows.wants_logits) ++states_[static_cast<size_t>(rows.sequence)].n_tokens;
+    }
+    for (size_t i = states_.size(); i-- > 0;) {
+      states_[i].waited_ms += 10.0;
+      if (states_[i].n_tokens < ends_[i]) continue;
+      states_.erase(states_.begin() + static_cast<std::ptrdiff_t>(i));
+      ends_.erase(ends_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+
+  std::mt19937 random_;
+  SchedulerLimits limits_;
+  std::vector<SequenceState> states_;
+  std::vector<SequenceState> after_;
+  std::vector<int64_t> ends_;
+  int to_come_ = 30;
+  uint64_t next_order_ = 0;
+};
+
+TEST(Scheduler, APlanNeverExceedsItsBudgetsAndEverySequenceEnds) {
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    Simulation(seed).run();
+    if (HasFatalFailure()) FAIL() << "seed " << seed;
+  }
+}
+
+TEST(StepTimes, FillsTheStepUpToTheTarget) {
+  StepTimes times;
+  EXPECT_EQ(times.prefill_rows_beside_decode(), StepTimes::kFirstPrefillRows);
+  for (int i = 0; i < 100; ++i) {
+    times.add(4, 0, 10.0);
+    times.add(4, 20, 10.0 + 20 * 0.5);
+  }
+  EXPECT_NEAR(static_cast<double>(times.prefill_rows_beside_decode()), (50.0 - 10.0) / 0.5, 1.0);
+}
+
+TEST(StepTimes, ASlowModelMayTakeTwiceAsLong) {
+  StepTimes times;
+  for (int i = 0; i < 100; ++i) {
+    times.add(1, 0, 200.0);
+    times.add(0, 512, 512 * 4.0);
+  }
+  EXPECT_NEAR(static_cast<double>(times.prefill_rows_beside_decode()), 200.0 / 4.0, 1.0);
+}
+
+TEST(StepTimes, NeverStarvesPromptsAndShrugsOffOneBadSample) {
+  StepTimes times;
+  times.add(1, 0, 1000.0);
+  times.add(0, 64, 64 * 1000.0);
+  EXPECT_EQ(times.prefill_rows_beside_decode(), StepTimes::kMinPrefillRows);
+  StepTimes disturbed;
+  for (int i = 0; i < 20; ++i) {
+    disturbed.add(1, 0, 10.0);
+    disturbed.add(0, 100, 100.0);
+  }
+  disturbed.add(0, 100, 1e6);
+  EXPECT_GT(disturbed.prefill_rows_beside_decode(), 30);
+}
+
+}  // namespace
+}  // namespace tempo9::engine
