@@ -26,15 +26,16 @@ struct ByteRange {
 struct EncodeOptions {
   // Control tokens written in the text become control tokens, inside `special_allowed` only when that is given.
   bool parse_special = false;
-  // With parse_special: the byte ranges (ascending, disjoint) in which special tokens may match; empty means
+  // With parse_special: the byte ranges (ascending, disjoint) in which special tokens may match; none given means
   // everywhere. A match must lie in one range. Text merges across range borders as if they were not there.
-  std::optional<std::span<const ByteRange>> special_allowed;
+  std::optional<std::span<const ByteRange>> special_allowed = std::nullopt;
   // NFC for the families whose original tokenizer normalises; off for parity tests.
   bool normalize = true;
-  // Encoding stops, with kOutOfCapacity and Error::overflow() set, when the ids would exceed this; 0: no limit.
+  // When there are more ids than this, kOutOfCapacity with Error::overflow() set: the count in it is exact, but no more
+  // ids than these are ever held. 0: no limit.
   int64_t max_tokens = 0;
   // Asked every 64 KiB or so; true ends the encoding with kCancelled.
-  std::function<bool()> is_cancelled;
+  std::function<bool()> is_cancelled = nullptr;
 };
 
 struct CreateOptions {
@@ -73,6 +74,8 @@ class Tokenizer {
   virtual bool is_end_of_generation(int32_t id) const = 0;
   // Ids never sampled: tokenizer.ggml.suppress_tokens.
   virtual std::span<const int32_t> suppressed() const = 0;
+  // What in the file was ignored or repaired, a sentence each, to be logged once at start.
+  virtual std::span<const std::string> warnings() const { return {}; }
   // "gpt2/llama-bpe": for logs and inspect.
   virtual std::string description() const = 0;
 };

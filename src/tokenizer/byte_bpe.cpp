@@ -1,0 +1,164 @@
+// Byte-level BPE by merge rank. Everything happens on token ids: a merge is a pair of ids with a rank and a result, so
+// no text is built while merging.
+#include <fmt/format.h>
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "base/utf8.h"
+#include "tokenizer/byte_alphabet.h"
+#include "tokenizer/fragment_encoder.h"
+#include "tokenizer/keys.h"
+#include "tokenizer/merger.h"
+#include "tokenizer/nfc.h"
+#include "tokenizer/pair_table.h"
+#include "tokenizer/text_table.h"
+
+namespace tempo9::tokenizer {
+namespace {
+
+// Rules for Merger.
+struct RankedMerges {
+  const PairTable& table;
+
+  Merge find(const Symbol& left, const Symbol& right, uint32_t) const {
+    return table.find(static_cast<uint32_t>(left.id), static_cast<uint32_t>(right.id));
+  }
+  void merged(const Symbol&, const Symbol&, uint32_t, int32_t) const {}
+};
+
+class ByteBpe final : public FragmentEncoder {
+ public:
+  ByteBpe(const PreTokenizer& pre, std::array<int32_t, 256> byte_tokens, PairTable merges, TextTable words)
+      : pre_(pre), byte_tokens_(byte_tokens), merges_(std::move(merges)), words_(std::move(words)) {}
+
+  Result<void> encode(std::string_view fragment, bool normalize, TokenSink& sink) const override {
+    std::string normalized;
+    if (normalize && pre_.nfc && !is_surely_nfc(fragment)) {
+      normalized = to_nfc(fragment);
+      fragment = normalized;
+    }
+    Buffers buffers;
+    Result<void> result;
+    for_each_piece(fragment, pre_.stages, [&](std::string_view piece) {
+      result = encode_piece(piece, buffers, sink);
+      return result && sink.advance(piece.size());
+    });
+    return result;
+  }
+
+ private:
+  struct Buffers {
+    std::vector<Symbol> row;
+    Merger merger;
+  };
+
+  Result<void> encode_piece(std::string_view piece, Buffers& buffers, TokenSink& sink) const {
+    if (pre_.ignore_merges) {
+      const int32_t word = words_.find(piece);
+      if (word != TextTable::kNone) {
+        sink.push(word);
+        return {};
+      }
+    }
+    buffers.row.resize(piece.size());
+    for (size_t i = 0; i < piece.size(); ++i) {
+      const auto byte = static_cast<uint8_t>(piece[i]);
+      if (byte_tokens_[byte] < 0) {
+        return fail(ErrorCode::kInvalidInput, fmt::format("the vocabulary has no token for byte 0x{:02X}", byte));
+      }
+      buffers.row[i] = {byte_tokens_[byte], static_cast<uint32_t>(i)};
+    }
+    const auto end = static_cast<uint32_t>(piece.size());
+    if (!buffers.merger.merge(buffers.row, end, RankedMerges{merges_}, [&] { return sink.keep_going(); })) return {};
+    for (const Symbol& symbol : buffers.row) sink.push(symbol.id);
+    return {};
+  }
+
+  const PreTokenizer& pre_;
+  std::array<int32_t, 256> byte_tokens_;  // the unknown token, or -1, where a byte has none
+  PairTable merges_;
+  TextTable words_;  // by bytes; only with pre_.ignore_merges
+};
+
+TextTable index_mergeable_texts(const Vocabulary& vocabulary) {
+  TextTable ids(static_cast<size_t>(vocabulary.size()));
+  for (int32_t id = 0; id < vocabulary.size(); ++id) {
+    if (vocabulary.is_mergeable(id)) ids.insert(vocabulary.text(id), id);
+  }
+  return ids;
+}
+
+TextTable index_words(const Vocabulary& vocabulary) {
+  TextTable words(static_cast<size_t>(vocabulary.size()));
+  for (int32_t id = 0; id < vocabulary.size(); ++id) {
+    if (!vocabulary.is_mergeable(id)) continue;
+    if (const std::optional<std::string> bytes = alphabet_to_bytes(vocabulary.text(id))) words.insert(*bytes, id);
+  }
+  return words;
+}
+
+std::array<int32_t, 256> find_byte_tokens(const Vocabulary& vocabulary, const TextTable& ids,
+                                          std::vector<std::string>& warnings) {
+  std::array<int32_t, 256> byte_tokens;
+  int n_missing = 0;
+  for (int byte = 0; byte < 256; ++byte) {
+    std::string text;
+    append_utf8(text, byte_to_character(static_cast<uint8_t>(byte)));
+    int32_t id = ids.find(text);
+    if (id == TextTable::kNone) {
+      ++n_missing;
+      id = vocabulary.unknown().value_or(-1);
+    }
+    byte_tokens[static_cast<size_t>(byte)] = id;
+  }
+  if (n_missing > 0) warnings.push_back(fmt::format("the vocabulary has no token for {} of the 256 bytes", n_missing));
+  return byte_tokens;
+}
+
+PairTable read_merges(std::span<const std::string> merges, const TextTable& ids, std::vector<std::string>& warnings) {
+  PairTable table(merges.size());
+  size_t n_unusable = 0;
+  std::string joined;
+  for (size_t rank = 0; rank < merges.size(); ++rank) {
+    const std::string_view merge = merges[rank];
+    // The first symbol may itself begin with a space, in vocabularies that do not write bytes in the alphabet.
+    const size_t space = merge.find(' ', 1);
+    if (space == std::string_view::npos) {
+      ++n_unusable;
+      continue;
+    }
+    const std::string_view left_text = merge.substr(0, space);
+    const std::string_view right_text = merge.substr(space + 1);
+    joined.assign(left_text).append(right_text);
+    const int32_t left = ids.find(left_text);
+    const int32_t right = ids.find(right_text);
+    const int32_t result = ids.find(joined);
+    if (left == TextTable::kNone || right == TextTable::kNone || result == TextTable::kNone) {
+      ++n_unusable;
+      continue;
+    }
+    table.insert(static_cast<uint32_t>(left), static_cast<uint32_t>(right), {static_cast<uint32_t>(rank), result});
+  }
+  if (n_unusable > 0) {
+    warnings.push_back(fmt::format("metadata {}: {} of {} merges name texts that are no tokens: ignored", kMergesKey,
+                                   n_unusable, merges.size()));
+  }
+  return table;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<FragmentEncoder>> create_byte_bpe(const gguf::Metadata& metadata, const Vocabulary& vocabulary,
+                                                         const PreTokenizer& pre, std::vector<std::string>& warnings) {
+  T9_TRY(merges, metadata.read_strings(kMergesKey));
+  if (merges.size() >= Merge::kNoRank) {
+    return fail(ErrorCode::kInvalidInput, fmt::format("metadata {}: {} are too many", kMergesKey, merges.size()));
+  }
+  const TextTable ids = index_mergeable_texts(vocabulary);
+  return std::make_unique<ByteBpe>(pre, find_byte_tokens(vocabulary, ids, warnings), read_merges(merges, ids, warnings),
+                                   pre.ignore_merges ? index_words(vocabulary) : TextTable(0));
+}
+
+}  // namespace tempo9::tokenizer
