@@ -1,5 +1,5 @@
 // Attention over F16 pages (kernels/attention.h) over the ISA's vec.h. Included by isa/<name>/attention.cpp after
-// functions.inl. vec.h gives the register tiles: kScoreVectors query vectors by kScoreKeys * 16 keys, and
+// vec.h, which gives the register tiles: kScoreVectors query vectors by kScoreKeys * 16 keys, and
 // kValueVectors query vectors by kValueColumns * 16 columns of V. Tiles do not change the order of any sum.
 
 #pragma once

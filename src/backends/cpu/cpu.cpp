@@ -1,0 +1,80 @@
+#include "backends/cpu/cpu.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <cstdlib>
+
+#include "backends/cpu/executable.h"
+#include "base/check.h"
+
+namespace tempo9::backends {
+namespace {
+
+kernels::AttentionShape shape_of(const tensor::KvLayerSpec& layer) {
+  return {.n_heads = layer.n_kv_heads,
+          .n_kv_heads = layer.n_kv_heads,
+          .k_head_dim = layer.k_head_dim,
+          .v_head_dim = layer.v_head_dim};
+}
+
+class CpuBackend final : public Backend {
+ public:
+  CpuBackend(const kernels::Isa& isa, int n_threads) : isa_(isa), pool_(n_threads) {}
+
+  std::string name() const override { return "cpu"; }
+  std::string description() const override {
+    return fmt::format("cpu {} ({}), {} thread{}", isa_.name, isa_.description, pool_.n_workers(),
+                       pool_.n_workers() == 1 ? "" : "s");
+  }
+
+  Result<Buffer> reserve(size_t bytes) override { return Buffer::reserve(bytes); }
+
+  std::span<const tensor::KvType> kv_types() const override {
+    static constexpr std::array kTypes = {tensor::KvType::kF16};
+    return kTypes;
+  }
+  KvPageBytes kv_page_bytes(const tensor::KvLayerSpec& layer, tensor::KvType type) const override {
+    T9_CHECK(type == tensor::KvType::kF16);
+    return {.k = kernels::k_page_bytes_f16(shape_of(layer)), .v = kernels::v_page_bytes_f16(shape_of(layer))};
+  }
+
+  Result<std::unique_ptr<Executable>> compile(const tensor::Program& program,
+                                              std::span<const tensor::WeightView> weights,
+                                              const CompileOptions& options) override {
+    return cpu::make_executable(program, weights, options, isa_, pool_);
+  }
+
+ private:
+  const kernels::Isa& isa_;
+  ThreadPool pool_;
+};
+
+Result<const kernels::Isa*> choose_isa(const std::string& requested) {
+  const char* from_environment = std::getenv("TEMPO9_ISA");
+  const std::string name = requested.empty() && from_environment != nullptr ? from_environment : requested;
+  if (name.empty()) return &kernels::best_isa();
+  std::vector<std::string_view> here;
+  for (const kernels::Isa& isa : kernels::all_isas()) {
+    if (isa.runs_here()) here.push_back(isa.name);
+  }
+  const kernels::Isa* isa = kernels::find_isa(name);
+  if (isa != nullptr && isa->runs_here()) return isa;
+  return fail(ErrorCode::kInvalidInput,
+              fmt::format("{} '{}'; this machine runs: {}",
+                          isa == nullptr ? "no such instruction set:" : "this machine lacks the features of", name,
+                          fmt::join(here, ", ")));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuOptions& options) {
+  T9_TRY(isa, choose_isa(options.isa));
+  if (options.n_threads < 0) {
+    return fail(ErrorCode::kInvalidInput, fmt::format("{} threads", options.n_threads));
+  }
+  return std::make_unique<CpuBackend>(*isa, options.n_threads > 0 ? options.n_threads : n_usable_cores());
+}
+
+}  // namespace tempo9::backends

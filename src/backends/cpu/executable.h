@@ -1,0 +1,18 @@
+// A program compiled for the CPU.
+#pragma once
+
+#include <memory>
+
+#include "backends/backend.h"
+#include "backends/cpu/plan.h"
+#include "base/thread_pool.h"
+
+namespace tempo9::backends::cpu {
+
+// `pool` must outlive the result. Errors: kUnsupported by the name of a weight; kOutOfCapacity.
+Result<std::unique_ptr<Executable>> make_executable(const tensor::Program& program,
+                                                    std::span<const tensor::WeightView> weights,
+                                                    const CompileOptions& options, const kernels::Isa& isa,
+                                                    ThreadPool& pool);
+
+}  // namespace tempo9::backends::cpu

@@ -1,0 +1,178 @@
+// What a program becomes on the CPU: a short list of steps, each of which the threads share, over cells of working
+// memory. Plain data; making it is plan.cpp, running it executable.cpp.
+//
+// A step ends with a barrier, so few steps are good. Operations that look at one row only are joined to row steps,
+// products that do not need each other to matmul steps; both follow from what depends on what, not from the order in
+// the program.
+#pragma once
+
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "kernels/attention.h"
+#include "kernels/kernels.h"
+#include "quant/quant.h"
+#include "tensor/program.h"
+#include "tensor/views.h"
+
+namespace tempo9::backends::cpu {
+
+using CellId = int32_t;
+
+// Working memory for one thing with a row per batch row (or wanted output): a value, a value quantised, rotary angles.
+struct Cell {
+  tensor::RowSet rows = tensor::RowSet::kBatch;
+  size_t row_bytes = 0;  // a multiple of 64
+  // In a pass of one row, every worker computes this for itself and has its own copy: see RowStep::exclusive.
+  bool per_worker = false;
+  bool is_logits = false;  // lies in the caller's memory
+  size_t offset = 0;       // in row_bytes: the cell starts at offset * (rows there is room for)
+};
+
+// --- Operations on one row -------------------------------------------------------------------------------------------
+struct AnglesOp {
+  const float* frequencies = nullptr;
+  int64_t n_pairs = 0;
+  float magnitude = 1.0f;
+  CellId out = -1;  // cosines, then sines
+};
+struct EmbedOp {
+  tensor::WeightView table;
+  void (*decode)(const std::byte* blocks, float* out, int64_t n) = nullptr;
+  float scale = 1.0f;
+  CellId out = -1;
+};
+struct NormOp {
+  CellId x = -1;
+  const float* weight = nullptr;  // may be null
+  CellId out = -1;
+  int64_t cols = 0;
+  int64_t group = 0;
+  float eps = 0.0f;
+};
+struct AddOp {
+  CellId a = -1;
+  CellId b = -1;
+  CellId out = -1;
+  int64_t cols = 0;
+};
+struct RotateOp {
+  CellId x = -1;
+  CellId angles = -1;
+  CellId out = -1;
+  int64_t n_heads = 0;
+  int64_t head_dim = 0;
+  int64_t n_rot = 0;
+  tensor::RopePairs pairs = tensor::RopePairs::kHalves;
+};
+struct KvStoreOp {
+  CellId k = -1;
+  CellId v = -1;
+  int32_t kv_layer = 0;
+  kernels::AttentionShape shape;
+};
+struct GatedOp {
+  tensor::Activation activation = tensor::Activation::kSilu;
+  CellId gate = -1;
+  CellId up = -1;
+  CellId out = -1;
+  int64_t cols = 0;
+};
+struct SelectOp {
+  CellId x = -1;
+  CellId out = -1;
+  int64_t cols = 0;
+};
+struct CapOp {
+  CellId x = -1;
+  CellId out = -1;
+  int64_t cols = 0;
+  float cap = 0.0f;
+};
+struct QuantizeOp {
+  CellId x = -1;
+  CellId out = -1;
+  int64_t cols = 0;
+  kernels::ActFormat format = kernels::ActFormat::kA32;
+};
+using RowOp = std::variant<AnglesOp, EmbedOp, NormOp, AddOp, RotateOp, KvStoreOp, GatedOp, SelectOp, CapOp, QuantizeOp>;
+
+// --- Steps -----------------------------------------------------------------------------------------------------------
+// Runs `ops` on each row, one after another. In a pass of one row every worker does so for itself, into cells of its
+// own, which costs less than a barrier; unless the step is exclusive, because it writes pages or logits.
+struct RowStep {
+  tensor::RowSet rows = tensor::RowSet::kBatch;
+  std::vector<RowOp> ops;
+  bool exclusive = false;
+};
+
+struct Product {
+  tensor::WeightView weight;
+  const float* bias = nullptr;
+  CellId x = -1;  // a value, or its quantised form
+  CellId out = -1;
+  kernels::ActFormat format = kernels::ActFormat::kF32;
+  kernels::MatMulQuant quant = nullptr;
+  kernels::MatMulFloat floating = nullptr;
+};
+
+// Products whose output columns are worked out together: one, or a gate and an up matrix with the activation that joins
+// them while both are in the cache.
+struct ProductGroup {
+  std::vector<Product> products;
+  std::optional<GatedOp> gated;
+  int64_t panel_few = 0;   // weight rows of a chunk in passes of few rows
+  int64_t panel_many = 0;  // and of many
+  int64_t row_block = 0;   // activation rows of a chunk
+};
+
+struct MatMulStep {
+  tensor::RowSet rows = tensor::RowSet::kBatch;
+  std::vector<ProductGroup> groups;
+};
+
+struct AttentionStep {
+  CellId q = -1;
+  CellId out = -1;
+  int32_t kv_layer = 0;
+  kernels::AttentionShape shape;
+  const float* sinks = nullptr;
+};
+
+struct Step {
+  std::variant<RowStep, MatMulStep, AttentionStep> work;
+  std::vector<std::pair<tensor::ValueId, CellId>> values;  // what it makes, for the observer
+};
+
+struct Plan {
+  std::vector<Cell> cells;
+  std::vector<Step> steps;
+  size_t bytes_per_row = 0;         // of all cells together
+  size_t matmul_scratch_bytes = 0;  // per worker
+};
+
+// Everything that the steps point to: must outlive them.
+struct Weights {
+  std::vector<tensor::WeightView> views;
+  std::vector<std::vector<float>> vectors;  // norm weights, biases and sinks as floats; empty for matrices
+};
+
+// Decodes the weights that are read as plain vectors.
+Result<Weights> bind_weights(const tensor::Program& program, std::span<const tensor::WeightView> views);
+
+struct PlanOptions {
+  int n_workers = 1;
+  bool fused = true;  // false: one step per operation, in program order, so that an observer can look at each value
+};
+
+// `program` must outlive the plan too. Errors: kUnsupported with the name of the weight.
+Result<Plan> make_plan(const tensor::Program& program, const Weights& weights, const kernels::Isa& isa,
+                       const PlanOptions& options);
+
+// Bytes per row of `cols` values quantised, and where the parts of a block of `rows` such rows start.
+size_t quantized_row_bytes(kernels::ActFormat format, int64_t cols);
+kernels::QuantizedRows quantized_view(std::byte* data, kernels::ActFormat format, int64_t rows, int64_t cols);
+
+}  // namespace tempo9::backends::cpu

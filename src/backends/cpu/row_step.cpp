@@ -1,0 +1,88 @@
+// Row steps: every operation of the step on one row after another.
+#include <algorithm>
+
+#include "backends/cpu/pass.h"
+#include "base/check.h"
+
+namespace tempo9::backends::cpu {
+namespace {
+
+// One operation on one row.
+class RowRunner {
+ public:
+  RowRunner(const Pass& pass, int worker, int64_t row) : pass_(pass), rows_(*pass.isa.rows), worker_(worker), r_(row) {}
+
+  void operator()(const AnglesOp& op) const {
+    float* angles = at(op.out);
+    const int32_t position = pass_.batch.positions[static_cast<size_t>(r_)];
+    rows_.rope_angles(position, op.frequencies, op.n_pairs, op.magnitude, angles, angles + op.n_pairs);
+  }
+  void operator()(const EmbedOp& op) const {
+    float* out = at(op.out);
+    op.decode(op.table.row(pass_.batch.tokens[static_cast<size_t>(r_)]), out, op.table.cols);
+    if (op.scale == 1.0f) return;
+    for (int64_t i = 0; i < op.table.cols; ++i) out[i] *= op.scale;
+  }
+  void operator()(const NormOp& op) const {
+    rows_.rms_norm(at(op.x), op.weight, at(op.out), op.cols, op.group, op.eps);
+  }
+  void operator()(const AddOp& op) const { rows_.add(at(op.a), at(op.b), at(op.out), op.cols); }
+  void operator()(const RotateOp& op) const {
+    const float* cosines = at(op.angles);
+    rows_.rope(at(op.x), at(op.out), op.n_heads, op.head_dim, op.n_rot, op.pairs, cosines, cosines + op.n_rot / 2);
+  }
+  void operator()(const KvStoreOp& op) const {
+    const tensor::KvLayerView& layer = pass_.batch.kv.layers[static_cast<size_t>(op.kv_layer)];
+    T9_DCHECK(layer.type == tensor::KvType::kF16);
+    const int32_t slot = pass_.batch.slots[static_cast<size_t>(r_)];
+    const int32_t sequence = pass_.batch.sequences[static_cast<size_t>(r_)];
+    const int32_t page =
+        pass_.batch.kv.table(layer.pool, sequence).pages[static_cast<size_t>(slot / tensor::kPageTokens)];
+    pass_.isa.attention_f16->write(
+        op.shape, at(op.k), at(op.v), layer.k + static_cast<size_t>(page) * layer.k_page_bytes,
+        layer.v + static_cast<size_t>(page) * layer.v_page_bytes, slot % tensor::kPageTokens);
+  }
+  void operator()(const GatedOp& op) const { rows_.gated(op.activation, at(op.gate), at(op.up), at(op.out), op.cols); }
+  void operator()(const SelectOp& op) const {
+    const int64_t from = pass_.batch.outputs[static_cast<size_t>(r_)];
+    std::copy_n(pass_.row(op.x, from, worker_), op.cols, at(op.out));
+  }
+  void operator()(const CapOp& op) const { rows_.soft_cap(at(op.x), at(op.out), op.cap, op.cols); }
+  void operator()(const QuantizeOp& op) const {
+    pass_.isa.matmul->quantize(pass_.view(op.x, op.cols, worker_), {r_, r_ + 1},
+                               quantized_view(pass_.data(op.out, worker_), op.format, pass_.capacity(op.out), op.cols));
+  }
+
+ private:
+  float* at(CellId cell) const { return pass_.row(cell, r_, worker_); }
+
+  const Pass& pass_;
+  const kernels::RowKernels& rows_;
+  const int worker_;
+  const int64_t r_;
+};
+
+void run_row(const RowStep& step, const Pass& pass, int worker, int64_t row) {
+  const RowRunner runner(pass, worker, row);
+  for (const RowOp& op : step.ops) std::visit(runner, op);
+}
+
+}  // namespace
+
+void run_step(const RowStep& step, const Pass& pass, ThreadPool::Worker& worker) {
+  const int64_t n_rows = pass.n_rows(step.rows);
+  if (n_rows == 0) return;
+  if (pass.single_row() && !step.exclusive) {
+    run_row(step, pass, worker.index(), 0);
+    return;
+  }
+  // A few chunks per worker, so that a late one takes fewer.
+  const int64_t chunk_rows = std::max<int64_t>(1, n_rows / (int64_t{worker.count()} * 4));
+  worker.for_chunks((n_rows + chunk_rows - 1) / chunk_rows, [&](int64_t chunk) {
+    const int64_t end = std::min(n_rows, (chunk + 1) * chunk_rows);
+    for (int64_t r = chunk * chunk_rows; r < end; ++r) run_row(step, pass, worker.index(), r);
+  });
+  worker.barrier();
+}
+
+}  // namespace tempo9::backends::cpu
