@@ -66,8 +66,8 @@ int32_t min_block(const quant::IntBlock& w, const int16_t* sums) {
   return total;
 }
 
-void matmul_plain_quant(const WeightView& weight, IndexRange weight_rows, const QuantizedRows& x, MatView<float> out,
-                        std::byte* /*scratch*/) {
+[[maybe_unused]] void matmul_plain_quant(const WeightView& weight, IndexRange weight_rows, const QuantizedRows& x,
+                                         MatView<float> out, std::byte* /*scratch*/) {
   const quant::QuantType& type = *quant::find_type(weight.dtype);
   const tensor::DTypeInfo& info = tensor::dtype_info(weight.dtype);
   const int64_t n = info.block_elements;

@@ -1,19 +1,35 @@
-// Matrix products in plain C++: the definition of the numbers.
+// Matrix products for AVX-512 with VNNI.
 #include <bit>
 #include <cfloat>
+#include <type_traits>
+#include <utility>
 
+#include "kernels/isa/avx512/matmul_vec.h"
 #include "kernels/kernels.h"
 #include "quant/quant.h"
 
-namespace tempo9::kernels::T9_ISA {
+namespace tempo9::kernels::avx512 {
 namespace {
 
 #include "kernels/generic/matmul_plain.inl"
+// Types before products.
+#include "kernels/generic/matmul_types.inl"
+//
+#include "kernels/generic/matmul_product.inl"
 
-MatMulQuant find_quant(tensor::DType) { return matmul_plain_quant; }
+MatMulQuant find_quant(tensor::DType dtype) {
+  return with_type(
+      dtype, [](auto type) -> MatMulQuant { return matmul<typename decltype(type)::type>; }, MatMulQuant{});
+}
 MatMulFloat find_float(tensor::DType) { return matmul_plain_float; }
-bool is_native(tensor::DType) { return false; }
-size_t scratch_bytes(const WeightView&) { return 0; }
+bool is_native(tensor::DType dtype) {
+  return with_type(
+      dtype, [](auto) { return true; }, false);
+}
+size_t scratch_bytes(const WeightView& weight) {
+  return with_type(
+      weight.dtype, [&](auto type) { return matmul_scratch_bytes<typename decltype(type)::type>(weight); }, size_t{0});
+}
 
 }  // namespace
 
@@ -24,7 +40,7 @@ const MatMulKernels kMatMulKernels = {
     .floating = find_float,
     .is_native = is_native,
     .scratch_bytes = scratch_bytes,
-    .row_granule = 1,
+    .row_granule = 2 * kLanes,
 };
 
-}  // namespace tempo9::kernels::T9_ISA
+}  // namespace tempo9::kernels::avx512

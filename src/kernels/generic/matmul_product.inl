@@ -1,0 +1,316 @@
+// Products of quantised weights over the types of matmul_types.inl; included after it. The numbers are those of
+// matmul_plain.inl, to the last bit.
+//
+// Weight rows are taken kLanes at a time, one per lane, so that the float steps of the contract run down the blocks in
+// order for all of them at once and integers never need to be summed across lanes. Two ways of equal bits:
+//   stream  few activation rows: codes are multiplied as they are unpacked
+//   panel   many: 2 * kLanes rows are unpacked once and multiplied with tiles of kTileRows activation rows
+
+// kLanes consecutive weight rows, of which rows [first, first + n) are wanted: lanes [lane, lane + n).
+struct RowGroup {
+  Rows rows;
+  int64_t first;
+  int64_t lane;
+  int64_t n;
+};
+
+// The group that begins at row `begin`. The last rows of a matrix are reached by starting further up; a matrix of fewer
+// than kLanes rows is continued with copies of its first row in `copies`.
+RowGroup row_group(const WeightView& weight, int64_t begin, int64_t end, std::byte* copies) {
+  const int64_t n = end - begin < kLanes ? end - begin : kLanes;
+  const auto* data = reinterpret_cast<const uint8_t*>(weight.data);
+  if (weight.rows >= kLanes) {
+    const int64_t top = begin + kLanes <= weight.rows ? begin : weight.rows - kLanes;
+    return {{data + static_cast<size_t>(top) * weight.row_bytes, weight.row_bytes}, begin, begin - top, n};
+  }
+  for (int64_t i = 0; i < kLanes; ++i) {
+    const int64_t row = i < weight.rows ? i : 0;
+    __builtin_memcpy(copies + static_cast<size_t>(i) * weight.row_bytes,
+                     weight.data + static_cast<size_t>(row) * weight.row_bytes, weight.row_bytes);
+  }
+  return {{reinterpret_cast<const uint8_t*>(copies), weight.row_bytes}, begin, begin, n};
+}
+
+T9_INLINE void store_lanes(const RowGroup& group, Floats values, float* out_row) {
+  if (group.n == kLanes) {
+    store_floats(out_row + group.first, values);
+    return;
+  }
+  float lanes[kLanes];
+  store_floats(lanes, values);
+  for (int64_t i = 0; i < group.n; ++i) out_row[group.first + i] = lanes[group.lane + i];
+}
+
+// ---- One block: exact integers, then the float steps ----------------------------------------------------------------
+
+// The activations of M rows at one block.
+template <int M>
+struct ActBlock {
+  const int8_t* y[M];
+  const float* d[M];
+  const int16_t* sums[M];
+
+  T9_INLINE ActBlock(const QuantizedRows& x, int64_t first_row, int64_t block) {
+    const int64_t n_blocks = x.cols / block;
+    const int64_t n_sums = block == 256 ? x.cols / 16 : n_blocks;
+    for (int m = 0; m < M; ++m) {
+      y[m] = x.q + (first_row + m) * x.cols;
+      d[m] = x.d + (first_row + m) * n_blocks;
+      sums[m] = x.sums + (first_row + m) * n_sums;
+    }
+  }
+  T9_INLINE void advance(int64_t block) {
+    for (int m = 0; m < M; ++m) {
+      y[m] += block;
+      ++d[m];
+      sums[m] += block == 256 ? 16 : 1;
+    }
+  }
+};
+
+// Calls f(m, v) for all, with constants.
+template <int M, int V, class F>
+T9_INLINE void for_tile(F&& f) {
+  unroll<M>([&](auto m)
+                __attribute__((always_inline)) { unroll<V>([&](auto v) __attribute__((always_inline)) { f(m, v); }); });
+}
+
+// What the integer sums of a block start from.
+template <class T, int M, int V>
+T9_INLINE void start_dots(const ActBlock<M>& act, Ints (&total)[M][V]) {
+  for_tile<M, V>([&](auto m, auto v) __attribute__((always_inline)) {
+    if constexpr (T::kBlock == 32 && T::kBias != 0) {
+      total[m][v] = set_int32(-T::kBias * act.sums[m][0]);
+    } else {
+      total[m][v] = zero_ints();
+    }
+  });
+}
+
+// The float steps of a 32-value block.
+template <class T, int M, int V>
+T9_INLINE void finish_block_32(const ActBlock<M>& act, const typename T::Header* const (&header)[V],
+                               const Ints (&total)[M][V], Floats (&acc)[M][V]) {
+  for_tile<M, V>([&](auto m, auto v) __attribute__((always_inline)) {
+    const float dy = act.d[m][0];
+    acc[m][v] = mul_add(to_floats(total[m][v]), mul(header[v]->d, set_floats(dy)), acc[m][v]);
+    if constexpr (T::kHasM) {
+      const float s = dy * static_cast<float>(act.sums[m][0]);
+      acc[m][v] = mul_add(header[v]->m, set_floats(s), acc[m][v]);
+    }
+  });
+}
+
+// Sums of a super-block's activations over Group values, as pairs of words.
+template <int Group>
+struct GroupSums {
+  int16_t words[256 / Group];
+  T9_INLINE explicit GroupSums(const int16_t* sums16) {
+    if constexpr (Group == 16) {
+      __builtin_memcpy(words, sums16, sizeof words);
+    } else {
+      add_word_pairs(sums16, words);
+    }
+  }
+};
+
+// The correction for bias and the float steps of a 256-value block.
+template <class T, int M, int V>
+T9_INLINE void finish_block_256(const ActBlock<M>& act, const typename T::Header* const (&header)[V],
+                                Ints (&total)[M][V], Floats (&acc)[M][V]) {
+  unroll<M>([&](auto m) __attribute__((always_inline)) {
+    const float dy = act.d[m][0];
+    Ints side[V];
+    if constexpr (T::kSide != Side::kNone) {
+      const GroupSums<T::kGroup> sums(act.sums[m]);
+      unroll<V>([&](auto v) __attribute__((always_inline)) {
+        side[v] = zero_ints();
+        unroll<128 / T::kGroup>([&](auto i) __attribute__((always_inline)) {
+          side[v] = multiply_words(side[v], header[v]->side[i], sums.words + 2 * i);
+        });
+      });
+    }
+    unroll<V>([&](auto v) __attribute__((always_inline)) {
+      if constexpr (T::kSide == Side::kScales) {
+        total[m][v] = sub_int32(total[m][v], mul_int32(side[v], set_int32(T::kBias)));
+      }
+      acc[m][v] = mul_add(to_floats(total[m][v]), mul(header[v]->d, set_floats(dy)), acc[m][v]);
+      if constexpr (T::kSide == Side::kMins) {
+        acc[m][v] = neg_mul_add(to_floats(side[v]), mul(header[v]->dmin, set_floats(dy)), acc[m][v]);
+      }
+    });
+  });
+}
+
+template <class T, int M, int V>
+T9_INLINE void finish_block(const ActBlock<M>& act, const typename T::Header* const (&header)[V], Ints (&total)[M][V],
+                            Floats (&acc)[M][V]) {
+  if constexpr (T::kBlock == 32) {
+    finish_block_32<T>(act, header, total, acc);
+  } else {
+    finish_block_256<T>(act, header, total, acc);
+  }
+}
+
+// ---- Stream ---------------------------------------------------------------------------------------------------------
+
+// Fetches what the next group of rows will read while this one is multiplied: in place, kLanes rows are one run of
+// memory.
+struct Prefetcher {
+  const uint8_t* next;
+  size_t bytes_per_block;
+  T9_INLINE void step() {
+    for (size_t i = 0; i < bytes_per_block; i += 64) __builtin_prefetch(next + i, 0, 3);
+    next += bytes_per_block;
+  }
+};
+
+// kLanes weight rows times M activation rows.
+template <class T, int M>
+void stream_group(const RowGroup& group, int64_t n_blocks, const QuantizedRows& x, int64_t first_row,
+                  MatView<float> out) {
+  ActBlock<M> act(x, first_row, T::kBlock);
+  Floats acc[M][1];
+  for (int m = 0; m < M; ++m) acc[m][0] = zero_floats();
+  Rows rows = group.rows;
+  Prefetcher prefetcher{rows.p + kLanes * rows.stride, static_cast<size_t>(kLanes) * T::kBlockBytes};
+  for (int64_t b = 0; b < n_blocks; ++b) {
+    prefetcher.step();
+    typename T::Header header;
+    T::header(rows, header);
+    Ints total[M][1];
+    start_dots<T>(act, total);
+    T::codes(
+        rows, [&](int column, const Ints* q) __attribute__((always_inline)) {
+          const int8_t* y[M];
+          for (int m = 0; m < M; ++m) y[m] = act.y[m] + column;
+          const Ints* const codes[1] = {q};
+          if constexpr (T::kBlock == 32) {
+            multiply<T::kMaxCode, 4, M, 1>(codes, y, total);
+          } else {
+            const Ints scale[1] = {header.scale[column / T::kGroup]};
+            multiply_scaled<T::kMaxCode, 4, M, 1>(codes, y, scale, total);
+          }
+        });
+    const typename T::Header* const headers[1] = {&header};
+    finish_block<T>(act, headers, total, acc);
+    act.advance(T::kBlock);
+    rows.p += T::kBlockBytes;
+  }
+  for (int m = 0; m < M; ++m) store_lanes(group, acc[m][0], out.data + (first_row + m) * out.stride);
+}
+
+// ---- Panel ----------------------------------------------------------------------------------------------------------
+
+// Two groups of kLanes rows, unpacked: per group all headers, then the codes of columns 4k..4k+3 in vector k.
+template <class T>
+struct Panel {
+  typename T::Header* headers[2];
+  Ints* codes[2];
+
+  static size_t bytes(int64_t cols) {
+    return 2 * static_cast<size_t>(cols / T::kBlock * static_cast<int64_t>(sizeof(typename T::Header)) +
+                                   cols / 4 * static_cast<int64_t>(sizeof(Ints)));
+  }
+  Panel(std::byte* memory, int64_t cols) {
+    for (int v = 0; v < 2; ++v) {
+      std::byte* begin = memory + static_cast<size_t>(v) * bytes(cols) / 2;
+      headers[v] = reinterpret_cast<typename T::Header*>(begin);
+      codes[v] = reinterpret_cast<Ints*>(headers[v] + cols / T::kBlock);
+    }
+  }
+};
+
+template <class T>
+void unpack_group(Rows rows, int64_t n_blocks, typename T::Header* headers, Ints* codes) {
+  for (int64_t b = 0; b < n_blocks; ++b) {
+    T::header(rows, headers[b]);
+    T::codes(
+        rows, [&](int column, const Ints* q) __attribute__((always_inline)) {
+          for (int k = 0; k < 4; ++k) codes[column / 4 + k] = q[k];
+        });
+    codes += T::kBlock / 4;
+    rows.p += T::kBlockBytes;
+  }
+}
+
+// A panel times M activation rows.
+template <class T, int M>
+void multiply_panel(const Panel<T>& panel, const RowGroup (&groups)[2], int64_t n_blocks, const QuantizedRows& x,
+                    int64_t first_row, MatView<float> out) {
+  constexpr int kGroup = [] {
+    if constexpr (T::kBlock == 32)
+      return 32;
+    else
+      return T::kGroup;
+  }();
+  ActBlock<M> act(x, first_row, T::kBlock);
+  Floats acc[M][2];
+  for_tile<M, 2>([&](auto m, auto v) __attribute__((always_inline)) { acc[m][v] = zero_floats(); });
+  const Ints* codes[2] = {panel.codes[0], panel.codes[1]};
+  for (int64_t b = 0; b < n_blocks; ++b) {
+    const typename T::Header* const headers[2] = {panel.headers[0] + b, panel.headers[1] + b};
+    Ints total[M][2];
+    start_dots<T>(act, total);
+    for (int column = 0; column < T::kBlock; column += kGroup) {
+      const int8_t* y[M];
+      for (int m = 0; m < M; ++m) y[m] = act.y[m] + column;
+      const Ints* const quads[2] = {codes[0] + column / 4, codes[1] + column / 4};
+      if constexpr (T::kBlock == 32) {
+        multiply<T::kMaxCode, kGroup / 4, M, 2>(quads, y, total);
+      } else {
+        const Ints scale[2] = {headers[0]->scale[column / kGroup], headers[1]->scale[column / kGroup]};
+        multiply_scaled<T::kMaxCode, kGroup / 4, M, 2>(quads, y, scale, total);
+      }
+    }
+    finish_block<T>(act, headers, total, acc);
+    act.advance(T::kBlock);
+    codes[0] += T::kBlock / 4;
+    codes[1] += T::kBlock / 4;
+  }
+  for_tile<M, 2>([&](auto m, auto v) __attribute__((always_inline)) {
+    if (groups[v].n > 0) store_lanes(groups[v], acc[m][v], out.data + (first_row + m) * out.stride);
+  });
+}
+
+// ---- All rows -------------------------------------------------------------------------------------------------------
+
+// Calls f(integral constant m) for m = n, which is in 1..Max.
+template <int Max, class F>
+T9_INLINE void with_count(int64_t n, F&& f) {
+  unroll<Max>([&](auto i) __attribute__((always_inline)) {
+    if (n == i + 1) f(std::integral_constant<int, i + 1>{});
+  });
+}
+
+template <class T>
+size_t matmul_scratch_bytes(const WeightView& weight) {
+  const size_t copies = weight.rows < kLanes ? (kLanes * weight.row_bytes + 63) / 64 * 64 : 0;
+  return copies + Panel<T>::bytes(weight.cols);
+}
+
+template <class T>
+void matmul(const WeightView& weight, IndexRange weight_rows, const QuantizedRows& x, MatView<float> out,
+            std::byte* scratch) {
+  const int64_t n_blocks = weight.cols / T::kBlock;
+  std::byte* copies = scratch + Panel<T>::bytes(weight.cols);
+  if (x.rows <= kMaxStreamRows) {
+    for (int64_t r = weight_rows.begin; r < weight_rows.end; r += kLanes) {
+      const RowGroup group = row_group(weight, r, weight_rows.end, copies);
+      with_count<kMaxStreamRows>(x.rows, [&](auto m) { stream_group<T, m>(group, n_blocks, x, 0, out); });
+    }
+    return;
+  }
+  const Panel<T> panel(scratch, weight.cols);
+  for (int64_t r = weight_rows.begin; r < weight_rows.end; r += 2 * kLanes) {
+    RowGroup groups[2];
+    groups[0] = groups[1] = row_group(weight, r, weight_rows.end, copies);
+    groups[1].n = 0;  // unless there are more rows than fill one group
+    if (r + kLanes < weight_rows.end) groups[1] = row_group(weight, r + kLanes, weight_rows.end, copies);
+    for (int v = 0; v < 2; ++v) unpack_group<T>(groups[v].rows, n_blocks, panel.headers[v], panel.codes[v]);
+    for (int64_t i = 0; i < x.rows; i += kTileRows) {
+      const int64_t n = x.rows - i < kTileRows ? x.rows - i : kTileRows;
+      with_count<kTileRows>(n, [&](auto m) { multiply_panel<T, m>(panel, groups, n_blocks, x, i, out); });
+    }
+  }
+}

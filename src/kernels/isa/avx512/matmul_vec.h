@@ -1,0 +1,251 @@
+// The vector vocabulary of matrix products for AVX-512 with VNNI: what kernels/generic/matmul_*.inl is written in.
+// A vector holds 16 weight rows side by side; each row's 32-bit lane holds 4 codes, 2 words or 1 integer.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#define T9_INLINE __attribute__((always_inline)) inline
+
+namespace tempo9::kernels::avx512 {
+namespace {
+
+using Ints = __m512i;
+using Floats = __m512;
+constexpr int kLanes = 16;
+
+// vpdpbusd multiplies unsigned by signed bytes: 8-bit signed codes are stored with 128 added.
+constexpr int kSignedBias = 128;
+
+// Activation rows that a panel tile multiplies at once. 4 rows x 2 vectors keep codes, integer and float accumulators
+// in the 32 registers.
+constexpr int kTileRows = 4;
+// Up to this many activation rows, codes are multiplied as they are unpacked; beyond it they go through a panel.
+constexpr int kMaxStreamRows = 4;
+
+T9_INLINE Ints zero_ints() { return _mm512_setzero_si512(); }
+T9_INLINE Ints set_int32(int32_t value) { return _mm512_set1_epi32(value); }
+T9_INLINE Ints set_int8(int value) { return _mm512_set1_epi8(static_cast<char>(value)); }
+T9_INLINE Ints load_ints(const void* p) { return _mm512_loadu_si512(p); }
+T9_INLINE void store_ints(void* p, Ints a) { _mm512_storeu_si512(p, a); }
+T9_INLINE Ints and_bits(Ints a, Ints b) { return _mm512_and_si512(a, b); }
+T9_INLINE Ints or_bits(Ints a, Ints b) { return _mm512_or_si512(a, b); }
+T9_INLINE Ints add_int32(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
+T9_INLINE Ints sub_int32(Ints a, Ints b) { return _mm512_sub_epi32(a, b); }
+T9_INLINE Ints sub_int8(Ints a, Ints b) { return _mm512_sub_epi8(a, b); }
+T9_INLINE Ints mul_int32(Ints a, Ints b) { return _mm512_mullo_epi32(a, b); }
+// Shifts of 32-bit lanes: bits that cross bytes are for the caller to mask off.
+template <int N>
+T9_INLINE Ints shift_right(Ints a) {
+  return _mm512_srli_epi32(a, N);
+}
+template <int N>
+T9_INLINE Ints shift_left(Ints a) {
+  return _mm512_slli_epi32(a, N);
+}
+
+T9_INLINE Floats zero_floats() { return _mm512_setzero_ps(); }
+T9_INLINE Floats set_floats(float value) { return _mm512_set1_ps(value); }
+T9_INLINE Floats load_floats(const float* p) { return _mm512_loadu_ps(p); }
+T9_INLINE void store_floats(float* p, Floats a) { _mm512_storeu_ps(p, a); }
+T9_INLINE Floats mul(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
+T9_INLINE Floats mul_add(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }       // a * b + c
+T9_INLINE Floats neg_mul_add(Floats a, Floats b, Floats c) { return _mm512_fnmadd_ps(a, b, c); }  // -(a * b) + c
+T9_INLINE Floats to_floats(Ints a) { return _mm512_cvtepi32_ps(a); }
+T9_INLINE Floats bits_to_floats(Ints bits) { return _mm512_castsi512_ps(bits); }
+
+// The half-precision number in the low 16 bits of each lane.
+T9_INLINE Floats low_half_to_floats(Ints a) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(a)); }
+
+T9_INLINE int32_t load_int32(const uint8_t* p) {
+  int32_t value;
+  __builtin_memcpy(&value, p, sizeof value);
+  return value;
+}
+T9_INLINE int load_int16(const uint8_t* p) {
+  int16_t value;
+  __builtin_memcpy(&value, p, sizeof value);
+  return value;
+}
+
+// Lane r: the 4 bytes at p + r * stride.
+T9_INLINE Ints gather_int32(const uint8_t* p, size_t stride) {
+  const auto four = [stride](const uint8_t* q) __attribute__((always_inline)) {
+    __m128i v = _mm_cvtsi32_si128(load_int32(q));
+    v = _mm_insert_epi32(v, load_int32(q + stride), 1);
+    v = _mm_insert_epi32(v, load_int32(q + 2 * stride), 2);
+    return _mm_insert_epi32(v, load_int32(q + 3 * stride), 3);
+  };
+  const __m256i low = _mm256_inserti128_si256(_mm256_castsi128_si256(four(p)), four(p + 4 * stride), 1);
+  const __m256i high = _mm256_inserti128_si256(_mm256_castsi128_si256(four(p + 8 * stride)), four(p + 12 * stride), 1);
+  return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+}
+
+// Lane r: the byte at p + r * stride.
+T9_INLINE Ints gather_uint8(const uint8_t* p, size_t stride) {
+  __m128i v = _mm_cvtsi32_si128(p[0]);
+  v = _mm_insert_epi8(v, p[1 * stride], 1);
+  v = _mm_insert_epi8(v, p[2 * stride], 2);
+  v = _mm_insert_epi8(v, p[3 * stride], 3);
+  v = _mm_insert_epi8(v, p[4 * stride], 4);
+  v = _mm_insert_epi8(v, p[5 * stride], 5);
+  v = _mm_insert_epi8(v, p[6 * stride], 6);
+  v = _mm_insert_epi8(v, p[7 * stride], 7);
+  v = _mm_insert_epi8(v, p[8 * stride], 8);
+  v = _mm_insert_epi8(v, p[9 * stride], 9);
+  v = _mm_insert_epi8(v, p[10 * stride], 10);
+  v = _mm_insert_epi8(v, p[11 * stride], 11);
+  v = _mm_insert_epi8(v, p[12 * stride], 12);
+  v = _mm_insert_epi8(v, p[13 * stride], 13);
+  v = _mm_insert_epi8(v, p[14 * stride], 14);
+  v = _mm_insert_epi8(v, p[15 * stride], 15);
+  return _mm512_cvtepu8_epi32(v);
+}
+
+// Lane r: the half-precision number at p + r * stride.
+T9_INLINE Floats gather_half(const uint8_t* p, size_t stride) {
+  const auto eight = [stride](const uint8_t* q) __attribute__((always_inline)) {
+    __m128i v = _mm_cvtsi32_si128(load_int16(q));
+    v = _mm_insert_epi16(v, load_int16(q + 1 * stride), 1);
+    v = _mm_insert_epi16(v, load_int16(q + 2 * stride), 2);
+    v = _mm_insert_epi16(v, load_int16(q + 3 * stride), 3);
+    v = _mm_insert_epi16(v, load_int16(q + 4 * stride), 4);
+    v = _mm_insert_epi16(v, load_int16(q + 5 * stride), 5);
+    v = _mm_insert_epi16(v, load_int16(q + 6 * stride), 6);
+    return _mm_insert_epi16(v, load_int16(q + 7 * stride), 7);
+  };
+  return _mm512_cvtph_ps(_mm256_inserti128_si256(_mm256_castsi128_si256(eight(p)), eight(p + 8 * stride), 1));
+}
+
+// out[k] lane r: the bytes 4k..4k+3 of the 16 at p + r * stride.
+T9_INLINE void gather_16_bytes(const uint8_t* p, size_t stride, Ints out[4]) {
+  Ints v[4];  // rows i, i + 4, i + 8, i + 12 in its four 16-byte parts
+  for (int i = 0; i < 4; ++i) {
+    const auto row = [ q = p + static_cast<size_t>(i) * stride, stride ](size_t r) __attribute__((always_inline)) {
+      return _mm_loadu_si128(reinterpret_cast<const __m128i*>(q + r * stride));
+    };
+    v[i] = _mm512_castsi128_si512(row(0));
+    v[i] = _mm512_mask_broadcast_i32x4(v[i], 0x00f0, row(4));
+    v[i] = _mm512_mask_broadcast_i32x4(v[i], 0x0f00, row(8));
+    v[i] = _mm512_mask_broadcast_i32x4(v[i], 0xf000, row(12));
+  }
+  const Ints low01 = _mm512_unpacklo_epi32(v[0], v[1]);
+  const Ints low23 = _mm512_unpacklo_epi32(v[2], v[3]);
+  const Ints high01 = _mm512_unpackhi_epi32(v[0], v[1]);
+  const Ints high23 = _mm512_unpackhi_epi32(v[2], v[3]);
+  out[0] = _mm512_unpacklo_epi64(low01, low23);
+  out[1] = _mm512_unpackhi_epi64(low01, low23);
+  out[2] = _mm512_unpacklo_epi64(high01, high23);
+  out[3] = _mm512_unpackhi_epi64(high01, high23);
+}
+
+// Byte i of each lane becomes the lane's byte B_i, or zero where B_i is negative.
+template <int B0, int B1, int B2, int B3>
+T9_INLINE Ints pick_bytes(Ints a) {
+  constexpr auto dword = [](int lane) {
+    const auto byte = [lane](int b) { return static_cast<uint32_t>(b < 0 ? 0x80 : 4 * lane + b); };
+    return static_cast<int32_t>(byte(B0) | byte(B1) << 8 | byte(B2) << 16 | byte(B3) << 24);
+  };
+  const __m128i pattern = _mm_setr_epi32(dword(0), dword(1), dword(2), dword(3));
+  return _mm512_shuffle_epi8(a, _mm512_broadcast_i32x4(pattern));
+}
+
+// For each byte of a, which is below 16: that entry of a 16-byte table.
+T9_INLINE Ints look_up(const int8_t* table, Ints a) {
+  const __m128i entries = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
+  return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(entries), a);
+}
+
+// `flag` in each byte of which a and `bits` share a bit, else 0.
+T9_INLINE Ints flag_where(Ints a, Ints bits, int flag) {
+  return _mm512_maskz_mov_epi8(_mm512_test_epi8_mask(a, bits), set_int8(flag));
+}
+
+// `below` in the lanes where a < limit, else `otherwise`.
+T9_INLINE Ints select_below(Ints a, int32_t limit, Ints below, Ints otherwise) {
+  return _mm512_mask_blend_epi32(_mm512_cmplt_epi32_mask(a, set_int32(limit)), otherwise, below);
+}
+
+// Signed 8-bit codes as this ISA multiplies them.
+T9_INLINE Ints signed_codes(Ints a) { return _mm512_xor_si512(a, set_int8(0x80)); }
+
+// Scales as multiply_quads takes them: here, the integer in each lane.
+template <int Byte>
+T9_INLINE Ints scale_unsigned(Ints a) {
+  return pick_bytes<Byte, -1, -1, -1>(a);
+}
+template <int Byte>
+T9_INLINE Ints scale_signed(Ints a) {
+  return _mm512_srai_epi32(pick_bytes<-1, -1, -1, Byte>(a), 24);
+}
+T9_INLINE Ints scale_int32(Ints a) { return a; }
+
+// Bytes 2 * Half and 2 * Half + 1 of each lane as two words.
+template <int Half>
+T9_INLINE Ints words_unsigned(Ints a) {
+  return pick_bytes<2 * Half, -1, 2 * Half + 1, -1>(a);
+}
+template <int Half>
+T9_INLINE Ints words_signed(Ints a) {
+  return _mm512_srai_epi16(pick_bytes<-1, 2 * Half, -1, 2 * Half + 1>(a), 8);
+}
+
+// acc + words(a) . words(*pair), pair being two int16 that all rows meet.
+T9_INLINE Ints multiply_words(Ints acc, Ints a, const int16_t* pair) {
+  int32_t both;
+  __builtin_memcpy(&both, pair, sizeof both);
+  return _mm512_dpwssd_epi32(acc, a, _mm512_set1_epi32(both));
+}
+
+// out[i] = sums[2i] + sums[2i + 1], for 16 sums.
+T9_INLINE void add_word_pairs(const int16_t* sums, int16_t* out) {
+  const __m256i pairs = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sums));
+  const __m256i totals = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm256_cvtepi32_epi16(totals));
+}
+
+T9_INLINE Ints broadcast_4_bytes(const int8_t* p) {
+  int32_t four;
+  __builtin_memcpy(&four, p, sizeof four);
+  return _mm512_set1_epi32(four);
+}
+
+// total[m][v] += dot of codes[v][0..Steps) with the 4 * Steps activations at y[m].
+template <int MaxCode, int Steps, int M, int V>
+T9_INLINE void multiply(const Ints* const (&codes)[V], const int8_t* const (&y)[M], Ints (&total)[M][V]) {
+#pragma GCC unroll 8
+  for (int k = 0; k < Steps; ++k) {
+    Ints w[V];
+#pragma GCC unroll 2
+    for (int v = 0; v < V; ++v) w[v] = codes[v][k];
+#pragma GCC unroll 8
+    for (int m = 0; m < M; ++m) {
+      const Ints four = broadcast_4_bytes(y[m] + 4 * k);
+#pragma GCC unroll 2
+      for (int v = 0; v < V; ++v) total[m][v] = _mm512_dpbusd_epi32(total[m][v], w[v], four);
+    }
+  }
+}
+
+// total[m][v] += scale[v] * dot.
+template <int MaxCode, int Steps, int M, int V>
+T9_INLINE void multiply_scaled(const Ints* const (&codes)[V], const int8_t* const (&y)[M], const Ints (&scale)[V],
+                               Ints (&total)[M][V]) {
+  Ints dot[M][V];
+#pragma GCC unroll 8
+  for (int m = 0; m < M; ++m) {
+#pragma GCC unroll 2
+    for (int v = 0; v < V; ++v) dot[m][v] = zero_ints();
+  }
+  multiply<MaxCode, Steps, M, V>(codes, y, dot);
+#pragma GCC unroll 8
+  for (int m = 0; m < M; ++m) {
+#pragma GCC unroll 2
+    for (int v = 0; v < V; ++v) total[m][v] = add_int32(total[m][v], mul_int32(dot[m][v], scale[v]));
+  }
+}
+
+}  // namespace
+}  // namespace tempo9::kernels::avx512
