@@ -3,20 +3,31 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
 #include "chat/chat_format.h"
 #include "engine/service.h"
+#include "server/limits.h"
 #include "tokenizer/tokenizer.h"
 
 namespace tempo9::server {
 
 // What the model lists report.
 struct ModelCard {
-  std::string name;          // --name, the Ollama name, or the file's basename
-  int64_t created_s = 0;     // the file's modification time, seconds since the epoch
+  std::string name;       // --name, the Ollama name, or the file's basename
+  int64_t created_s = 0;  // the file's modification time, seconds since the epoch
   int64_t context_length = 0;
+};
+
+// What the model file recommends (general.sampling.*), where the request is silent.
+struct SamplingDefaults {
+  std::optional<double> temperature;
+  std::optional<double> top_p;
+  std::optional<int64_t> top_k;
+  std::optional<double> min_p;
+  std::optional<double> repetition_penalty;
 };
 
 // What requests are served with. All of it outlives the server.
@@ -25,10 +36,12 @@ struct ServerContext {
   const tokenizer::Tokenizer& tokenizer;
   const chat::ChatFormat& chat_format;
   ModelCard model;
+  SamplingDefaults sampling_defaults;
 };
 
 struct ServerOptions {
   uint16_t port = 11435;  // 0: any free one
+  HttpLimits limits;
 };
 
 // Binds 127.0.0.1, never anything else. Its threads start with it.

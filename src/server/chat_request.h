@@ -1,0 +1,40 @@
+// What a client asked for, whichever API it spoke.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "chat/message.h"
+#include "engine/request.h"
+
+namespace tempo9::server {
+
+// Sampling as far as the client said; what it left out is filled from the model file, then from the dialect.
+struct SamplingFields {
+  std::optional<double> temperature;
+  std::optional<double> top_p;
+  std::optional<int64_t> top_k;
+  std::optional<double> min_p;
+  std::optional<double> repetition_penalty;
+  std::optional<int64_t> repeat_last_n;
+  std::optional<double> presence_penalty;
+  std::optional<double> frequency_penalty;
+  std::optional<int64_t> seed;
+  std::vector<std::pair<int32_t, float>> logit_bias;
+};
+
+struct ChatRequest {
+  std::string model;  // the name to answer with
+  bool stream = false;
+  bool include_usage = false;
+  chat::Conversation conversation;
+  SamplingFields sampling;
+  std::optional<int64_t> max_tokens;  // absent: to the end of the context
+  std::vector<std::string> stop;
+  bool logprobs = false;
+  int32_t top_logprobs = 0;
+};
+
+}  // namespace tempo9::server

@@ -1,0 +1,195 @@
+// The answers of /v1/chat/completions.
+#include "server/dialects/openai_chat.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <ctime>
+
+#include "base/utf8.h"
+#include "server/dialects/openai.h"
+#include "server/ids.h"
+
+namespace tempo9::server {
+
+namespace {
+
+constexpr float kLowestLogprob = -9999.0f;  // stands for minus infinity, which JSON has no way to write
+
+std::string sse(const Json& data) { return fmt::format("data: {}\n\n", dump_json(data)); }
+constexpr std::string_view kDone = "data: [DONE]\n\n";
+
+Json logprob_entry(const engine::TokenLogprob& entry, const tokenizer::Tokenizer& tokenizer) {
+  const std::string_view piece = tokenizer.piece(entry.token, /*special=*/true);
+  Json bytes = Json::array();
+  for (const char c : piece) bytes.push_back(static_cast<uint8_t>(c));
+  const float logprob = std::isfinite(entry.logprob) ? entry.logprob : kLowestLogprob;
+  return {{"token", sanitize_utf8(piece)}, {"logprob", logprob}, {"bytes", std::move(bytes)}};
+}
+
+Json token_entry(const engine::TokenInfo& info, const tokenizer::Tokenizer& tokenizer) {
+  Json entry = logprob_entry(info.chosen, tokenizer);
+  Json top = Json::array();
+  for (const auto& candidate : info.top) top.push_back(logprob_entry(candidate, tokenizer));
+  entry["top_logprobs"] = std::move(top);
+  return entry;
+}
+
+std::string_view finish_name(engine::FinishReason reason) {
+  return reason == engine::FinishReason::kLength ? "length" : "stop";
+}
+
+Json usage_json(const engine::Usage& usage) {
+  return {{"prompt_tokens", usage.prompt_tokens},
+          {"completion_tokens", usage.completion_tokens},
+          {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
+          {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}, {"audio_tokens", 0}}},
+          {"completion_tokens_details",
+           {{"reasoning_tokens", 0},
+            {"audio_tokens", 0},
+            {"accepted_prediction_tokens", 0},
+            {"rejected_prediction_tokens", 0}}}};
+}
+
+// What all objects of one answer have in common.
+struct Envelope {
+  std::string request_id;
+  std::string id;
+  int64_t created_s = 0;
+  std::string model;
+
+  Json object(std::string_view type) const {
+    return {
+        {"id", id}, {"object", type}, {"created", created_s}, {"model", model}, {"system_fingerprint", "fp_tempo9"}};
+  }
+};
+
+class ChatStreamWriter : public AnswerWriter {
+ public:
+  ChatStreamWriter(Envelope envelope, bool include_usage, const tokenizer::Tokenizer& tokenizer)
+      : envelope_(std::move(envelope)), include_usage_(include_usage), tokenizer_(tokenizer) {}
+
+  std::optional<http::Piece> begin() override {
+    http::Response head{.status = 200,
+                        .headers = {{"Content-Type", "text/event-stream"},
+                                    {"Cache-Control", "no-cache"},
+                                    {"x-request-id", envelope_.request_id}},
+                        .body = {}};
+    const Json delta = {{"role", "assistant"}, {"content", ""}};
+    return http::Piece{.head = std::move(head), .bytes = sse(chunk(delta)), .is_last = false};
+  }
+
+  std::optional<http::Piece> write(const engine::Event& event) override {
+    std::string bytes;
+    if (!event.text.empty() || !event.logprobs.empty()) bytes += sse(content_chunk(event));
+    if (event.error) {
+      bytes += sse(openai_error_body(*event.error));
+      bytes += kDone;
+    } else if (event.finish) {
+      bytes += sse(chunk(Json::object(), nullptr, finish_name(*event.finish)));
+      if (include_usage_) bytes += sse(usage_chunk(event.usage));
+      bytes += kDone;
+    }
+    if (bytes.empty()) return std::nullopt;
+    return http::Piece{.head = {}, .bytes = std::move(bytes), .is_last = event.error || event.finish};
+  }
+
+  std::string_view keep_alive() const override { return ": keep-alive\n\n"; }
+
+ private:
+  Json content_chunk(const engine::Event& event) const {
+    Json logprobs;
+    if (!event.logprobs.empty()) {
+      Json entries = Json::array();
+      for (const auto& info : event.logprobs) entries.push_back(token_entry(info, tokenizer_));
+      logprobs = {{"content", std::move(entries)}, {"refusal", nullptr}};
+    }
+    return chunk({{"content", event.text}}, std::move(logprobs));
+  }
+
+  Json chunk(Json delta, Json logprobs = nullptr, Json finish_reason = nullptr) const {
+    Json object = envelope_.object("chat.completion.chunk");
+    const Json choice = {{"index", 0},
+                         {"delta", std::move(delta)},
+                         {"logprobs", std::move(logprobs)},
+                         {"finish_reason", std::move(finish_reason)}};
+    object["choices"] = Json::array({choice});
+    if (include_usage_) object["usage"] = nullptr;
+    return object;
+  }
+
+  Json usage_chunk(const engine::Usage& usage) const {
+    Json object = envelope_.object("chat.completion.chunk");
+    object["choices"] = Json::array();
+    object["usage"] = usage_json(usage);
+    return object;
+  }
+
+  const Envelope envelope_;
+  const bool include_usage_;
+  const tokenizer::Tokenizer& tokenizer_;
+};
+
+class ChatObjectWriter : public AnswerWriter {
+ public:
+  ChatObjectWriter(Envelope envelope, bool with_logprobs, const tokenizer::Tokenizer& tokenizer)
+      : envelope_(std::move(envelope)), with_logprobs_(with_logprobs), tokenizer_(tokenizer) {}
+
+  std::optional<http::Piece> begin() override { return std::nullopt; }
+
+  std::optional<http::Piece> write(const engine::Event& event) override {
+    text_ += event.text;
+    for (const auto& info : event.logprobs) logprobs_.push_back(token_entry(info, tokenizer_));
+    if (event.error) {
+      return http::Piece{.head = write_openai_error(*event.error, envelope_.request_id), .bytes = {}, .is_last = true};
+    }
+    if (!event.finish) return std::nullopt;
+    return http::Piece{
+        .head = openai_response(whole_object(event), envelope_.request_id), .bytes = {}, .is_last = true};
+  }
+
+ private:
+  Json whole_object(const engine::Event& last) {
+    Json logprobs;
+    if (with_logprobs_) logprobs = {{"content", std::move(logprobs_)}, {"refusal", nullptr}};
+    const Json message = {{"role", "assistant"}, {"content", text_}, {"refusal", nullptr}};
+    const Json choice = {{"index", 0},
+                         {"message", message},
+                         {"logprobs", std::move(logprobs)},
+                         {"finish_reason", finish_name(*last.finish)}};
+    Json object = envelope_.object("chat.completion");
+    object["choices"] = Json::array({choice});
+    object["usage"] = usage_json(last.usage);
+    return object;
+  }
+
+  const Envelope envelope_;
+  const bool with_logprobs_;
+  const tokenizer::Tokenizer& tokenizer_;
+  std::string text_;
+  Json logprobs_ = Json::array();
+};
+
+constexpr GenerationDialect kChat = {
+    .parse = parse_openai_chat, .make_writer = make_openai_chat_writer, .write_error = write_openai_error};
+
+}  // namespace
+
+std::unique_ptr<AnswerWriter> make_openai_chat_writer(const ChatRequest& request, const App& app,
+                                                      std::string request_id) {
+  Envelope envelope{.request_id = std::move(request_id),
+                    .id = "chatcmpl-" + random_base62(24),
+                    .created_s = std::time(nullptr),
+                    .model = request.model};
+  const tokenizer::Tokenizer& tokenizer = app.context.tokenizer;
+  if (request.stream) {
+    return std::make_unique<ChatStreamWriter>(std::move(envelope), request.include_usage, tokenizer);
+  }
+  return std::make_unique<ChatObjectWriter>(std::move(envelope), request.logprobs, tokenizer);
+}
+
+std::unique_ptr<http::Answer> handle_openai_chat(http::Request request, std::string, const App& app) {
+  return generate(std::move(request), kChat, app);
+}
+
+}  // namespace tempo9::server

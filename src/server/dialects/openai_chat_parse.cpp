@@ -1,0 +1,183 @@
+// The wire form of a chat request. Fields that are not read here and not in chat/openai_messages are ignored.
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "chat/openai_messages.h"
+#include "server/dialects/openai_chat.h"
+#include "server/field_reader.h"
+#include "server/limits.h"
+
+namespace tempo9::server {
+
+namespace {
+
+constexpr int64_t kMaxTopLogprobs = 20;
+constexpr int64_t kMaxChoices = 8;
+constexpr double kMaxLogitBias = 100.0;
+
+void refuse_unsupported(FieldReader& fields, std::string_view name, std::string_view what) {
+  const std::string path = fields.path_of(name);
+  fields.refuse(Error(ErrorCode::kUnsupported, fmt::format("'{}': {} is not supported by this server.", path, what))
+                    .with_field(path)
+                    .with_reason("unsupported_parameter"));
+}
+
+std::vector<std::string> read_stop(FieldReader& fields) {
+  const Json* stop = fields.find("stop");
+  if (!stop) return {};
+  if (!stop->is_string() && !stop->is_array()) {
+    fields.refuse_type("stop", "a string or an array of strings", *stop);
+    return {};
+  }
+  const Json list = stop->is_string() ? Json::array({*stop}) : *stop;
+  if (list.size() > kMaxStopStrings) {
+    fields.refuse_value("stop", fmt::format("{} strings are more than {}", list.size(), kMaxStopStrings));
+    return {};
+  }
+  std::vector<std::string> strings;
+  for (size_t i = 0; i < list.size(); ++i) {
+    const std::string name = stop->is_string() ? "stop" : fmt::format("stop[{}]", i);
+    if (!list[i].is_string()) {
+      fields.refuse_type(name, "a string", list[i]);
+    } else if (list[i].get_ref<const std::string&>().empty()) {
+      fields.refuse_value(name, "an empty string would stop everything");
+    } else {
+      strings.push_back(list[i].get<std::string>());
+    }
+  }
+  return strings;
+}
+
+std::vector<std::pair<int32_t, float>> read_logit_bias(FieldReader& fields) {
+  const Json* object = fields.find_object("logit_bias");
+  if (!object) return {};
+  std::vector<std::pair<int32_t, float>> biases;
+  for (const auto& [key, value] : object->items()) {
+    int32_t token = -1;
+    const auto [end, problem] = std::from_chars(key.data(), key.data() + key.size(), token);
+    const std::string name = "logit_bias." + key;
+    if (problem != std::errc() || end != key.data() + key.size() || token < 0) {
+      fields.refuse_value(name, "the key is not a token id");
+    } else if (!value.is_number()) {
+      fields.refuse_type(name, "a number", value);
+    } else if (std::abs(value.get<double>()) > kMaxLogitBias) {
+      fields.refuse_value(name, fmt::format("{} is not between -100 and 100", value.get<double>()));
+    } else {
+      biases.emplace_back(token, value.get<float>());
+    }
+  }
+  return biases;
+}
+
+SamplingFields read_sampling(FieldReader& fields) {
+  constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
+  SamplingFields sampling;
+  sampling.temperature = fields.find_number("temperature", {0, 2});
+  sampling.top_p = fields.find_number("top_p", {0, 1});
+  sampling.top_k = fields.find_integer("top_k", {-kMaxInt32, kMaxInt32});
+  sampling.min_p = fields.find_number("min_p", {0, 1});
+  const NumberRange positive{.min = 0, .includes_min = false};
+  sampling.repetition_penalty = fields.find_number("repetition_penalty", positive);
+  const auto alias = fields.find_number("repeat_penalty", positive);
+  if (!sampling.repetition_penalty) sampling.repetition_penalty = alias;
+  sampling.presence_penalty = fields.find_number("presence_penalty", {-2, 2});
+  sampling.frequency_penalty = fields.find_number("frequency_penalty", {-2, 2});
+  sampling.seed = fields.find_integer("seed");
+  sampling.logit_bias = read_logit_bias(fields);
+  if (const auto typical_p = fields.find_number("typical_p", {0, 1}); typical_p && *typical_p != 1.0) {
+    refuse_unsupported(fields, "typical_p", "typical sampling");
+  }
+  return sampling;
+}
+
+std::optional<int64_t> read_max_tokens(FieldReader& fields) {
+  const auto preferred = fields.find_integer("max_completion_tokens", {.min = 1});
+  const auto older = fields.find_integer("max_tokens", {.min = 1});
+  return preferred ? preferred : older;
+}
+
+void read_logprobs(FieldReader& fields, ChatRequest& request) {
+  request.logprobs = fields.find_bool("logprobs").value_or(false);
+  const auto top = fields.find_integer("top_logprobs", {0, kMaxTopLogprobs});
+  request.top_logprobs = static_cast<int32_t>(top.value_or(0));
+  if (request.top_logprobs > 0 && !request.logprobs) {
+    fields.refuse_value("top_logprobs", "it needs 'logprobs': true");
+  }
+}
+
+// What would change the answer and is not built is refused by name; an answer that ignores it would be a wrong one.
+void refuse_what_is_missing(FieldReader& fields) {
+  if (fields.find_integer("n", {1, kMaxChoices}).value_or(1) > 1)
+    refuse_unsupported(fields, "n", "more than one choice");
+  if (fields.find_bool("continue_final_message").value_or(false)) {
+    refuse_unsupported(fields, "continue_final_message", "continuing the last message");
+  }
+  FieldReader format = fields.nested("response_format");
+  const auto type = format.find_string("type");
+  if (type == "json_object" || type == "json_schema") {
+    refuse_unsupported(fields, "response_format", *type);
+  } else if (type && *type != "text") {
+    format.refuse_value("type", fmt::format("'{}' is not text, json_object or json_schema", *type));
+  }
+  if (const Json* modalities = fields.find_array("modalities")) {
+    for (const Json& modality : *modalities) {
+      if (modality != "text") refuse_unsupported(fields, "modalities", "output other than text");
+    }
+  }
+  fields.find_bool("parallel_tool_calls");
+}
+
+bool names_a_tool(const chat::Conversation& conversation, const Json& choice) {
+  for (const Json& tool : conversation.tools) {
+    if (tool.contains("function") && tool["function"].value("name", Json()) == choice) return true;
+  }
+  return false;
+}
+
+// "auto" and "none" can be kept: tools stand in the prompt or they don't. A forced call needs a grammar.
+void apply_tool_choice(FieldReader& fields, std::string_view name, chat::Conversation& conversation) {
+  const Json* choice = fields.find(name);
+  if (!choice || *choice == "auto") return;
+  if (*choice == "none") {
+    conversation.tools.clear();
+  } else if (*choice == "required") {
+    refuse_unsupported(fields, name, "a forced tool call");
+  } else if (choice->is_string()) {
+    fields.refuse_value(name, fmt::format("'{}' is not none, auto or required", choice->get<std::string>()));
+  } else if (!choice->is_object()) {
+    fields.refuse_type(name, "a string or an object", *choice);
+  } else {
+    const Json function = choice->value("function", choice->value("custom", *choice));
+    const Json tool = function.is_object() ? function.value("name", Json()) : Json();
+    if (tool.is_string() && !names_a_tool(conversation, tool)) {
+      fields.refuse_value(name, fmt::format("there is no tool named '{}'", tool.get<std::string>()));
+    }
+    refuse_unsupported(fields, name, "a forced or restricted choice of tools");
+  }
+}
+
+}  // namespace
+
+Result<ChatRequest> parse_openai_chat(std::string body, const App& app) {
+  T9_TRY(document, parse_json_object(std::move(body)));
+  FieldReader fields(document);
+  ChatRequest request;
+  request.model = fields.find_string("model").value_or(app.context.model.name);
+  request.stream = fields.find_bool("stream").value_or(false);
+  request.include_usage = fields.nested("stream_options").find_bool("include_usage").value_or(false);
+  request.sampling = read_sampling(fields);
+  request.max_tokens = read_max_tokens(fields);
+  request.stop = read_stop(fields);
+  read_logprobs(fields, request);
+  refuse_what_is_missing(fields);
+  T9_TRY_VOID(fields.result());
+  T9_TRY(conversation, chat::parse_openai_conversation(document));
+  request.conversation = std::move(conversation);
+  apply_tool_choice(fields, "tool_choice", request.conversation);
+  apply_tool_choice(fields, "function_call", request.conversation);
+  T9_TRY_VOID(fields.result());
+  return request;
+}
+
+}  // namespace tempo9::server

@@ -1,0 +1,40 @@
+// An answer that the engine makes: parsed, prepared and queued on a worker thread, then written event by event in the
+// dialect's form. The same for every dialect.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "engine/request.h"
+#include "server/app.h"
+#include "server/chat_request.h"
+#include "server/http/answer.h"
+
+namespace tempo9::server {
+
+// One answer's way to the wire. Called from one thread at a time.
+class AnswerWriter {
+ public:
+  virtual ~AnswerWriter() = default;
+
+  // The request is queued: what is sent at once, before there is a first token.
+  virtual std::optional<http::Piece> begin() = 0;
+  // The next event; nothing when it calls for no bytes. The last event gives a last piece.
+  virtual std::optional<http::Piece> write(const engine::Event& event) = 0;
+  virtual std::string_view keep_alive() const { return {}; }
+};
+
+// What a dialect brings to one of its routes that generate.
+struct GenerationDialect {
+  Result<ChatRequest> (*parse)(std::string body, const App& app);
+  std::unique_ptr<AnswerWriter> (*make_writer)(const ChatRequest& request, const App& app, std::string request_id);
+  http::Response (*write_error)(const Error& error, std::string_view request_id);
+};
+
+// `dialect` and `app` outlive the answer.
+std::unique_ptr<http::Answer> generate(http::Request request, const GenerationDialect& dialect, const App& app);
+
+}  // namespace tempo9::server
