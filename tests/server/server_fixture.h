@@ -1,0 +1,65 @@
+// A real server on a free port, with a scripted engine and a byte tokenizer behind it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "chat/chat_format.h"
+#include "server/byte_tokenizer.h"
+#include "server/http_client.h"
+#include "server/json.h"
+#include "server/scripted_service.h"
+#include "server/server.h"
+
+namespace tempo9::testing {
+
+using chat::Json;
+
+// Every message as "<turn>role:content", then the start of the answer.
+inline constexpr std::string_view kTestTemplate =
+    "{% for m in messages %}<turn>{{ m.role }}:{{ m.content }}{% endfor %}"
+    "{% if tools %}<turn>tools:{{ tools | length }}{% endif %}<turn>assistant:";
+
+class ServerTest : public ::testing::Test {
+ protected:
+  void SetUp() override { restart({}); }
+  void TearDown() override { server_->stop(2000); }
+
+  void restart(const server::HttpLimits& limits) {
+    server_.reset();
+    auto started = server::Server::start({.engine = service_,
+                                          .tokenizer = tokenizer_,
+                                          .chat_format = chat_format_,
+                                          .model = {.name = "tiny", .created_s = 1767225600, .context_length = 4096},
+                                          .sampling_defaults = sampling_defaults_},
+                                         {.port = 0, .limits = limits});
+    ASSERT_TRUE(started) << started.error().message();
+    server_ = std::move(*started);
+  }
+
+  uint16_t port() const { return server_->port(); }
+  HttpReply get(std::string_view path, std::string_view headers = {}) {
+    return http_request(port(), "GET", path, {}, headers);
+  }
+  HttpReply post(std::string_view path, std::string_view body, std::string_view headers = {}) {
+    return http_request(port(), "POST", path, body, headers);
+  }
+  HttpReply chat(std::string_view body) { return post("/v1/chat/completions", body); }
+  // A request with one message and the further fields given.
+  static std::string chat_body(std::string_view fields = {}, std::string_view content = "hi") {
+    std::string body = R"({"messages":[{"role":"user","content":")" + std::string(content) + "\"}]";
+    if (!fields.empty()) body += "," + std::string(fields);
+    return body + "}";
+  }
+  static Json parse(const std::string& text) { return Json::parse(text, nullptr, /*allow_exceptions=*/false); }
+
+  ScriptedService service_;
+  ByteTokenizer tokenizer_;
+  chat::ChatFormat chat_format_ = chat::ChatFormat::from_source(kTestTemplate, "<s>", "</s>");
+  server::SamplingDefaults sampling_defaults_;
+  std::unique_ptr<server::Server> server_;
+};
+
+}  // namespace tempo9::testing
