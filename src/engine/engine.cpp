@@ -226,7 +226,7 @@ void EngineThread::admit() {
     }
     if (!next) return;
     next->order = n_admitted_++;
-    sequences_.push_back(std::move(next));  // from here on the catch in loop() ends it too
+    sequences_.push_back(std::move(next));                      // from here on the catch in loop() ends it too
     sequences_.back()->pages = cache_->add_sequence().value();  // there are max_batch of them
   }
 }
@@ -337,6 +337,7 @@ void EngineThread::finish(Sequence& sequence, FinishReason reason) {
 
 void EngineThread::finish(Sequence& sequence, Error error) {
   const bool is_cancelled = error.code() == ErrorCode::kCancelled;
+  if (!is_cancelled) spdlog::error("request id={} error=\"{}\"", sequence.id, error.message());
   Event event;
   event.error = std::move(error);
   post_last(sequence, std::move(event), is_cancelled ? "cancelled" : "error");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "base/check.h"
 
@@ -85,8 +86,13 @@ void set_weights(std::span<Candidate> candidates, float temperature) {
 }
 
 void keep_top_p(std::vector<Candidate>& candidates, double top_p, std::vector<Candidate>& scratch) {
-  scratch = candidates;
-  const Candidate last = find_last_of_mass(scratch, top_p * total_weight(candidates));
+  const double mass = top_p * total_weight(candidates);
+  // Most often the prefix ends among the few heavy ones, which spares the copy of a whole vocabulary.
+  constexpr float kHeavy = 0x1.0p-10f;
+  scratch.clear();
+  std::ranges::copy_if(candidates, std::back_inserter(scratch), [](const Candidate& c) { return c.weight >= kHeavy; });
+  if (total_weight(scratch) < mass) scratch = candidates;
+  const Candidate last = find_last_of_mass(scratch, mass);
   std::erase_if(candidates, [&](const Candidate& candidate) { return precedes(last, candidate); });
 }
 
