@@ -24,15 +24,24 @@ struct KvPageBytes {
 // an observer may be slower, never different.
 using Observer = std::function<void(tensor::ValueId, tensor::MatView<const float>)>;
 
+// Where a pass leaves its results.
+struct RunOutputs {
+  tensor::MatView<float> logits;       // batch.n_outputs() rows; with none wanted it may be empty
+  tensor::MatView<float> hidden = {};  // batch.n_rows() rows of Program::hidden; left out when empty
+};
+
 // A program bound to weights and working memory. One thread at a time.
 class Executable {
  public:
   virtual ~Executable() = default;
 
-  // Runs one pass. `logits` has batch.n_outputs() rows; with none wanted it may be empty.
+  // Runs one pass.
   // REQUIRES: n_rows <= max_rows and n_outputs <= max_outputs of the CompileOptions; tokens within the vocabulary;
-  // pages present for each slot.
-  virtual void run(const tensor::Batch& batch, tensor::MatView<float> logits, const Observer* observer = nullptr) = 0;
+  // pages present for each slot, states for each sequence if the program has state layers.
+  virtual void run(const tensor::Batch& batch, const RunOutputs& outputs, const Observer* observer = nullptr) = 0;
+  void run(const tensor::Batch& batch, tensor::MatView<float> logits, const Observer* observer = nullptr) {
+    run(batch, RunOutputs{.logits = logits}, observer);
+  }
 };
 
 struct CompileOptions {

@@ -41,6 +41,7 @@ class Builder {
     int64_t head_dim = 0;
     tensor::RopePairs pairs = tensor::RopePairs::kHalves;
     float magnitude = 1.0f;
+    std::vector<uint8_t> axes = {};  // position plane of each pair; empty: plane 0 for all
   };
   Node rope(std::string_view name, Node x, const RopeSpec& spec);
   int32_t add_kv_layer(const tensor::KvLayerSpec& spec);
@@ -49,12 +50,48 @@ class Builder {
     int64_t n_heads = 0;
     float scale = 1.0f;
     float softcap = 0.0f;
+    Weight sinks = {};  // one logit per head
   };
   // Writes k and v to the layer's cache and attends; the window is the layer's.
   Node attention(std::string_view name, Node q, Node k, Node v, const AttentionSpec& spec);
+  // Attends over what an earlier layer has written; spec.kv_layer is that layer's.
+  Node attention_shared(std::string_view name, Node q, const AttentionSpec& spec);
   Node gated_activation(std::string_view name, Node gate, Node up, tensor::Activation activation);
   Node select_outputs(std::string_view name, Node x);
   Node soft_cap(std::string_view name, Node x, float cap);
+  Node scale(std::string_view name, Node x, float factor, Weight by = {});
+  Node take_columns(std::string_view name, Node x, int64_t group, int64_t begin, int64_t count);
+  Node concat(std::string_view name, Node a, Node b);
+  Node gate_rows(std::string_view name, Node gate, Node x);
+  Node position_scale(std::string_view name, Node x, float beta, int64_t period);
+  struct ExpertsSpec {
+    Weight gate;  // with gate rows first and as many up rows after them when `up` is absent
+    Weight up = {};
+    Weight down;
+    Weight gate_bias = {};
+    Weight up_bias = {};
+    Weight down_bias = {};
+    Weight expert_scale = {};
+    int64_t n_used = 0;
+    float weight_scale = 1.0f;
+    tensor::Activation activation = tensor::Activation::kSilu;
+  };
+  Node experts(std::string_view name, Node x, Node router, const ExpertsSpec& spec);
+  int32_t add_state_layer(const tensor::StateLayerSpec& spec);
+  Node causal_conv(std::string_view name, Node x, Weight weight, int32_t state_layer);
+  struct DeltaNetSpec {
+    int32_t state_layer = 0;
+    int64_t n_k_heads = 0;
+    int64_t n_v_heads = 0;
+    int64_t k_dim = 0;
+    int64_t v_dim = 0;
+  };
+  Node delta_net(std::string_view name, Node qkv, Node beta, Node alpha, Weight a, Weight dt, const DeltaNetSpec& spec);
+  // Rows that another program made: Batch::hidden.
+  Node input(std::string_view name, int64_t cols);
+
+  // Makes `x` the program's hidden state, which a draft block reads.
+  void set_hidden(Node x);
 
   // Ends the program: `logits` is its result. Plans the memory.
   tensor::Program finish(Node logits) &&;
@@ -63,7 +100,12 @@ class Builder {
   Node new_value(std::string_view name, int64_t cols, tensor::RowSet rows);
   // Index of an equal table, or of a new one: layers share theirs.
   int32_t add_frequencies(const std::vector<float>& frequencies);
+  int32_t add_axes(const std::vector<uint8_t>& axes);
   const tensor::Value& value(Node x) const;
+  const tensor::KvLayerSpec& kv_layer(int32_t index) const;
+  const tensor::StateLayerSpec& state_layer(int32_t index) const;
+  // One row of `elements` floats per expert, or absent.
+  void check_bias(Weight bias, int64_t elements, int64_t n_experts) const;
 
   tensor::Program program_;
   std::string prefix_;

@@ -14,34 +14,49 @@ using tensor::kNone;
 using tensor::ValueId;
 
 struct Uses {
-  std::array<ValueId, 2> inputs = {kNone, kNone};
+  std::array<ValueId, 3> inputs = {kNone, kNone, kNone};
   ValueId output = kNone;
 };
 
 // One overload per op: a new op does not compile before it is listed here.
 struct UsesOf {
-  Uses operator()(const tensor::Embed& op) const { return {.inputs = {kNone, kNone}, .output = op.out}; }
-  Uses operator()(const tensor::RmsNorm& op) const { return {.inputs = {op.x, kNone}, .output = op.out}; }
-  Uses operator()(const tensor::MatMul& op) const { return {.inputs = {op.x, kNone}, .output = op.out}; }
-  Uses operator()(const tensor::Add& op) const { return {.inputs = {op.a, op.b}, .output = op.out}; }
-  Uses operator()(const tensor::Rope& op) const { return {.inputs = {op.x, kNone}, .output = op.out}; }
-  Uses operator()(const tensor::KvWrite& op) const { return {.inputs = {op.k, op.v}, .output = kNone}; }
-  Uses operator()(const tensor::Attention& op) const { return {.inputs = {op.q, kNone}, .output = op.out}; }
-  Uses operator()(const tensor::GatedActivation& op) const { return {.inputs = {op.gate, op.up}, .output = op.out}; }
-  Uses operator()(const tensor::SelectOutputs& op) const { return {.inputs = {op.x, kNone}, .output = op.out}; }
-  Uses operator()(const tensor::SoftCap& op) const { return {.inputs = {op.x, kNone}, .output = op.out}; }
+  Uses operator()(const tensor::Embed& op) const { return {.output = op.out}; }
+  Uses operator()(const tensor::RmsNorm& op) const { return {.inputs = {op.x, kNone, kNone}, .output = op.out}; }
+  Uses operator()(const tensor::MatMul& op) const { return {.inputs = {op.x, kNone, kNone}, .output = op.out}; }
+  Uses operator()(const tensor::Add& op) const { return {.inputs = {op.a, op.b, kNone}, .output = op.out}; }
+  Uses operator()(const tensor::Rope& op) const { return {.inputs = {op.x, kNone, kNone}, .output = op.out}; }
+  Uses operator()(const tensor::KvWrite& op) const { return {.inputs = {op.k, op.v, kNone}, .output = kNone}; }
+  Uses operator()(const tensor::Attention& op) const { return {.inputs = {op.q, kNone, kNone}, .output = op.out}; }
+  Uses operator()(const tensor::GatedActivation& op) const {
+    return {.inputs = {op.gate, op.up, kNone}, .output = op.out};
+  }
+  Uses operator()(const tensor::SelectOutputs& op) const { return {.inputs = {op.x, kNone, kNone}, .output = op.out}; }
+  Uses operator()(const tensor::SoftCap& op) const { return {.inputs = {op.x, kNone, kNone}, .output = op.out}; }
+  Uses operator()(const tensor::Scale& op) const { return {.inputs = {op.x, kNone, kNone}, .output = op.out}; }
+  Uses operator()(const tensor::TakeColumns& op) const { return {.inputs = {op.x, kNone, kNone}, .output = op.out}; }
+  Uses operator()(const tensor::Concat& op) const { return {.inputs = {op.a, op.b, kNone}, .output = op.out}; }
+  Uses operator()(const tensor::GateRows& op) const { return {.inputs = {op.gate, op.x, kNone}, .output = op.out}; }
+  Uses operator()(const tensor::PositionScale& op) const { return {.inputs = {op.x, kNone, kNone}, .output = op.out}; }
+  Uses operator()(const tensor::Experts& op) const { return {.inputs = {op.x, op.router, kNone}, .output = op.out}; }
+  Uses operator()(const tensor::CausalConv& op) const { return {.inputs = {op.x, kNone, kNone}, .output = op.out}; }
+  Uses operator()(const tensor::DeltaNet& op) const {
+    return {.inputs = {op.qkv, op.beta, op.alpha}, .output = op.out};
+  }
+  Uses operator()(const tensor::Input& op) const { return {.output = op.out}; }
 };
 
-// For each value, the index of the last op that touches it; the end of the program for the logits.
+// For each value, the index of the last op that touches it; the end of the program for its results.
 std::vector<size_t> last_uses(const tensor::Program& program) {
   std::vector<size_t> last(program.values.size(), 0);
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const Uses uses = std::visit(UsesOf{}, program.ops[i]);
-    for (const ValueId id : {uses.inputs[0], uses.inputs[1], uses.output}) {
+    for (const ValueId id : {uses.inputs[0], uses.inputs[1], uses.inputs[2], uses.output}) {
       if (id != kNone) last[static_cast<size_t>(id)] = i;
     }
   }
-  if (program.logits != kNone) last[static_cast<size_t>(program.logits)] = program.ops.size();
+  for (const ValueId result : {program.logits, program.hidden}) {
+    if (result != kNone) last[static_cast<size_t>(result)] = program.ops.size();
+  }
   return last;
 }
 
@@ -92,8 +107,13 @@ tensor::MemoryPlan plan_memory(const tensor::Program& program) {
       T9_CHECK_MSG(plan.slot_of_value[output] == kNone, "a value is written twice: " + program.values[output].name);
       plan.slot_of_value[output] = pool.take(program.values[output]);
     }
-    std::array<ValueId, 3> touched = {uses.inputs[0], uses.inputs[1], uses.output};
-    if (touched[1] == touched[0]) touched[1] = kNone;
+    std::array<ValueId, 4> touched = {uses.inputs[0], uses.inputs[1], uses.inputs[2], uses.output};
+    for (size_t k = 1; k < touched.size(); ++k) {  // a slot is given back once
+      if (std::find(touched.begin(), touched.begin() + static_cast<std::ptrdiff_t>(k), touched[k]) !=
+          touched.begin() + static_cast<std::ptrdiff_t>(k)) {
+        touched[k] = kNone;
+      }
+    }
     for (const ValueId id : touched) {
       if (id == kNone) continue;
       const int32_t slot = plan.slot_of_value[static_cast<size_t>(id)];

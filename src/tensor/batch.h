@@ -5,6 +5,7 @@
 #include <span>
 
 #include "tensor/kv_view.h"
+#include "tensor/views.h"
 
 namespace tempo9::tensor {
 
@@ -15,9 +16,12 @@ struct Batch {
   std::span<const int32_t> tokens;
   std::span<const int32_t> sequences;  // index into the KV tables
   std::span<const int32_t> slots;      // index of the token in its sequence: where its K and V go, what it may see
-  std::span<const int32_t> positions;  // rotary position (equals the slot for text)
-  std::span<const int32_t> outputs;    // rows whose logits are wanted, ascending
+  // Rotary positions: n_rows (equal to the slots for text), or 3 * n_rows in planes: time, height, width.
+  std::span<const int32_t> positions;
+  std::span<const int32_t> outputs;  // rows whose logits are wanted, ascending
   KvView kv;
+  StateView states;
+  MatView<const float> hidden;  // for programs with an Input op: one row per batch row
 
   int64_t n_rows() const { return static_cast<int64_t>(tokens.size()); }
   int64_t n_outputs() const { return static_cast<int64_t>(outputs.size()); }

@@ -40,4 +40,15 @@ struct KvView {
   }
 };
 
+// Recurrent state: of state layer l, sequence s of the batch owns the floats() floats at state(l, s). The batch's rows
+// advance it.
+struct StateView {
+  std::span<float* const> states;  // indexed by layer * n_sequences + sequence
+  int32_t n_sequences = 0;
+
+  float* state(int32_t layer, int32_t sequence) const {
+    return states[static_cast<size_t>(layer) * static_cast<size_t>(n_sequences) + static_cast<size_t>(sequence)];
+  }
+};
+
 }  // namespace tempo9::tensor

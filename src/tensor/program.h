@@ -35,6 +35,14 @@ struct KvLayerSpec {
   int64_t window = 0;  // 0: keeps every token
 };
 
+// One recurrent layer's state of a sequence: both parts are zero for a new sequence. Layout of the floats is the
+// backend's own; copying them copies the state.
+struct StateLayerSpec {
+  int64_t conv_floats = 0;   // (kernel - 1) * columns of the convolution
+  int64_t delta_floats = 0;  // n_v_heads * k_dim * v_dim
+  int64_t floats() const { return conv_floats + delta_floats; }
+};
+
 // Values whose lifetimes do not meet share a slot. Slot s needs rows * slot_cols[s] floats, where rows is the limit of
 // its row set: all values of a slot have the same one. An op's output never shares a slot with one of its inputs.
 struct MemoryPlan {
@@ -47,10 +55,13 @@ struct Program {
   std::vector<Value> values;
   std::vector<WeightSpec> weights;
   std::vector<std::vector<float>> rope_frequencies;
+  std::vector<std::vector<uint8_t>> rope_axes;  // position plane (0 to 2) of each pair
   std::vector<KvLayerSpec> kv_layers;
+  std::vector<StateLayerSpec> state_layers;
   std::vector<Op> ops;
   MemoryPlan memory;
   ValueId logits = kNone;  // RowSet::kOutputs, cols = vocabulary
+  ValueId hidden = kNone;  // RowSet::kBatch: what a draft block reads (Input); kNone when there is no such block
 };
 
 }  // namespace tempo9::tensor

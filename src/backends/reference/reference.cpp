@@ -43,15 +43,19 @@ struct Bound {
 // One run: an overload per op, which computes it and gives the value that it made (kNone for those that make none).
 class Pass {
  public:
-  Pass(Bound& bound, const tensor::Batch& batch, MatView<float> logits)
-      : bound_(bound), batch_(batch), logits_(logits) {}
+  Pass(Bound& bound, const tensor::Batch& batch, const RunOutputs& outputs)
+      : bound_(bound), batch_(batch), outputs_(outputs) {}
 
-  // The rows of a value; its memory is its slot, or the caller's for the logits.
+  // The rows of a value; its memory is its slot, or the caller's for the results.
   MatView<float> view(ValueId id) const {
     const tensor::Value& value = bound_.program.values[static_cast<size_t>(id)];
     const int64_t rows = value.rows == tensor::RowSet::kBatch ? batch_.n_rows() : batch_.n_outputs();
-    if (id == bound_.program.logits) return {logits_.data, rows, value.cols, logits_.stride};
-    const int32_t slot = bound_.program.memory.slot_of_value[static_cast<size_t>(id)];
+    const Program& program = bound_.program;
+    if (id == program.logits) return {outputs_.logits.data, rows, value.cols, outputs_.logits.stride};
+    if (id == program.hidden && outputs_.hidden.data != nullptr) {
+      return {outputs_.hidden.data, rows, value.cols, outputs_.hidden.stride};
+    }
+    const int32_t slot = program.memory.slot_of_value[static_cast<size_t>(id)];
     Buffer& memory = bound_.slots[static_cast<size_t>(slot)];
     return {reinterpret_cast<float*>(memory.data()), rows, value.cols, value.cols};
   }
@@ -74,7 +78,9 @@ class Pass {
   }
   ValueId operator()(const tensor::Rope& op) const {
     const std::vector<float>& frequencies = bound_.program.rope_frequencies[static_cast<size_t>(op.frequencies)];
-    kernels::rope(op, frequencies, batch_.positions, view(op.x), view(op.out));
+    std::span<const uint8_t> axes;
+    if (op.axes != kNone) axes = bound_.program.rope_axes[static_cast<size_t>(op.axes)];
+    kernels::rope(op, frequencies, axes, batch_.positions, view(op.x), view(op.out));
     return op.out;
   }
   ValueId operator()(const tensor::KvWrite& op) const {
@@ -97,6 +103,56 @@ class Pass {
     kernels::soft_cap(op.cap, view(op.x), view(op.out));
     return op.out;
   }
+  ValueId operator()(const tensor::Scale& op) const {
+    const float by = op.by == kNone ? 1.0f : vector(op.by)[0];
+    kernels::scale(op.factor * by, view(op.x), view(op.out));
+    return op.out;
+  }
+  ValueId operator()(const tensor::TakeColumns& op) const {
+    kernels::take_columns(op, view(op.x), view(op.out));
+    return op.out;
+  }
+  ValueId operator()(const tensor::Concat& op) const {
+    kernels::concat(view(op.a), view(op.b), view(op.out));
+    return op.out;
+  }
+  ValueId operator()(const tensor::GateRows& op) const {
+    kernels::gate_rows(view(op.gate), view(op.x), view(op.out));
+    return op.out;
+  }
+  ValueId operator()(const tensor::PositionScale& op) const {
+    kernels::position_scale(op, batch_.positions, view(op.x), view(op.out));
+    return op.out;
+  }
+  ValueId operator()(const tensor::Experts& op) const {
+    const std::vector<float> gate_bias = vector(op.gate_bias), up_bias = vector(op.up_bias);
+    const std::vector<float> down_bias = vector(op.down_bias), scale = vector(op.expert_scale);
+    const kernels::ExpertWeights weights = {.gate = weight(op.gate),
+                                            .up = op.up == kNone ? nullptr : &weight(op.up),
+                                            .down = weight(op.down),
+                                            .gate_bias = gate_bias,
+                                            .up_bias = up_bias,
+                                            .down_bias = down_bias,
+                                            .expert_scale = scale};
+    kernels::experts(op, weights, view(op.x), view(op.router), view(op.out));
+    return op.out;
+  }
+  ValueId operator()(const tensor::CausalConv& op) const {
+    kernels::causal_conv(op, vector(op.weight), weight(op.weight).cols, batch_, view(op.x), view(op.out));
+    return op.out;
+  }
+  ValueId operator()(const tensor::DeltaNet& op) const {
+    const std::vector<float> a = vector(op.a), dt = vector(op.dt);
+    const kernels::DeltaNetInputs in = {
+        .qkv = view(op.qkv), .beta = view(op.beta), .alpha = view(op.alpha), .a = a, .dt = dt};
+    kernels::delta_net(op, bound_.program.state_layers[static_cast<size_t>(op.state_layer)], in, batch_, view(op.out));
+    return op.out;
+  }
+  ValueId operator()(const tensor::Input& op) const {
+    const MatView<float> out = view(op.out);
+    for (int64_t i = 0; i < out.rows; ++i) std::copy_n(batch_.hidden.row(i), out.cols, out.row(i));
+    return op.out;
+  }
 
  private:
   const WeightView& weight(WeightId id) const { return bound_.weights[static_cast<size_t>(id)]; }
@@ -109,18 +165,19 @@ class Pass {
 
   Bound& bound_;
   const tensor::Batch& batch_;
-  MatView<float> logits_;
+  RunOutputs outputs_;
 };
 
 class ReferenceExecutable final : public Executable {
  public:
   explicit ReferenceExecutable(Bound bound) : bound_(std::move(bound)) {}
 
-  void run(const tensor::Batch& batch, MatView<float> logits, const Observer* observer) override {
+  using Executable::run;
+  void run(const tensor::Batch& batch, const RunOutputs& outputs, const Observer* observer) override {
     T9_CHECK(batch.n_rows() <= bound_.options.max_rows);
     T9_CHECK(batch.n_outputs() <= bound_.options.max_outputs);
-    T9_CHECK(logits.rows >= batch.n_outputs());
-    const Pass pass(bound_, batch, logits);
+    T9_CHECK(outputs.logits.rows >= batch.n_outputs());
+    const Pass pass(bound_, batch, outputs);
     for (const tensor::Op& op : bound_.program.ops) {
       const ValueId made = std::visit(pass, op);
       if (observer != nullptr && made != kNone) (*observer)(made, pass.view(made));
@@ -164,7 +221,9 @@ class ReferenceBackend final : public Backend {
 
  private:
   static Result<void> check_weight(const tensor::WeightSpec& spec, const WeightView& view) {
-    T9_CHECK_MSG(view.dtype == spec.dtype && view.cols == spec.cols && view.rows == spec.rows, spec.name);
+    T9_CHECK_MSG(
+        view.dtype == spec.dtype && view.cols == spec.cols && view.rows == spec.rows && view.depth == spec.depth,
+        spec.name);
     if (view.layout != tensor::Layout::kInPlace) {
       return fail(ErrorCode::kUnsupported,
                   fmt::format("tensor {}: the reference backend reads GGUF order only", spec.name));

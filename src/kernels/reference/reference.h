@@ -33,10 +33,38 @@ void rms_norm(const tensor::RmsNorm& op, std::span<const float> weight, MatView<
 void add(MatView<const float> a, MatView<const float> b, MatView<float> out);
 void gated_activation(tensor::Activation activation, MatView<const float> gate, MatView<const float> up,
                       MatView<float> out);
+// out = x * factor
+void scale(float factor, MatView<const float> x, MatView<float> out);
+void take_columns(const tensor::TakeColumns& op, MatView<const float> x, MatView<float> out);
+void concat(MatView<const float> a, MatView<const float> b, MatView<float> out);
+void gate_rows(MatView<const float> gate, MatView<const float> x, MatView<float> out);
+void position_scale(const tensor::PositionScale& op, std::span<const int32_t> positions, MatView<const float> x,
+                    MatView<float> out);
 void soft_cap(float cap, MatView<const float> x, MatView<float> out);
 void select_rows(std::span<const int32_t> rows, MatView<const float> x, MatView<float> out);
-void rope(const tensor::Rope& op, std::span<const float> frequencies, std::span<const int32_t> positions,
-          MatView<const float> x, MatView<float> out);
+// `axes` is empty or has the position plane of each pair.
+void rope(const tensor::Rope& op, std::span<const float> frequencies, std::span<const uint8_t> axes,
+          std::span<const int32_t> positions, MatView<const float> x, MatView<float> out);
+
+// The weights of an Experts op; vectors are empty where the op has none, biases have one row per expert.
+struct ExpertWeights {
+  WeightView gate;
+  const WeightView* up = nullptr;  // null: the gate's second half of rows
+  WeightView down;
+  std::span<const float> gate_bias, up_bias, down_bias, expert_scale;
+};
+void experts(const tensor::Experts& op, const ExpertWeights& weights, MatView<const float> x,
+             MatView<const float> router, MatView<float> out);
+
+// Recurrent layers. A state holds the convolution's last rows (oldest first), then S as [head][value][key].
+void causal_conv(const tensor::CausalConv& op, std::span<const float> weight, int64_t kernel,
+                 const tensor::Batch& batch, MatView<const float> x, MatView<float> out);
+struct DeltaNetInputs {
+  MatView<const float> qkv, beta, alpha;
+  std::span<const float> a, dt;
+};
+void delta_net(const tensor::DeltaNet& op, const tensor::StateLayerSpec& layer, const DeltaNetInputs& in,
+               const tensor::Batch& batch, MatView<float> out);
 
 // The KV cache holds f32: a page is kPageTokens tokens, each n_kv_heads heads of head_dim values.
 size_t k_page_bytes(const tensor::KvLayerSpec& layer);
