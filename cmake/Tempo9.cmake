@@ -8,6 +8,13 @@ endif()
 # The numeric contract (docs/decisions): a fused multiply-add only where it is written.
 add_compile_options(-ffp-contract=off -fno-math-errno)
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual)
+# Designated initialisers leave members at their defaults on purpose.
+add_compile_options(-Wno-missing-field-initializers)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 19)
+  # libstdc++ 12 offers std::expected only to compilers that claim the concepts of C++20's last revision; clang has
+  # what <expected> uses, and states the older number.
+  add_compile_options(-D__cpp_concepts=202002L -Wno-builtin-macro-redefined)
+endif()
 if(TEMPO9_WERROR)
   add_compile_options(-Werror)
 endif()
