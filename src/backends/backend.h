@@ -39,9 +39,6 @@ class Executable {
   // REQUIRES: n_rows <= max_rows and n_outputs <= max_outputs of the CompileOptions; tokens within the vocabulary;
   // pages present for each slot, states for each sequence if the program has state layers.
   virtual void run(const tensor::Batch& batch, const RunOutputs& outputs, const Observer* observer = nullptr) = 0;
-  void run(const tensor::Batch& batch, tensor::MatView<float> logits, const Observer* observer = nullptr) {
-    run(batch, RunOutputs{.logits = logits}, observer);
-  }
 };
 
 struct CompileOptions {

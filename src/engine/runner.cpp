@@ -40,7 +40,7 @@ tensor::MatView<float> Runner::run(const StepPlan& plan, std::span<const std::un
                                       .rows = batch.n_outputs(),
                                       .cols = n_vocab_,
                                       .stride = n_vocab_};
-  executable_->run(batch, logits);
+  executable_->run(batch, {.logits = logits});
   return logits;
 }
 

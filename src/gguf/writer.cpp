@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 
 #include "base/check.h"
 
@@ -89,7 +91,7 @@ std::vector<std::byte> Writer::bytes() const {
   }
   for (const Tensor& tensor : tensors_) {
     out.resize(pad(out.size()));
-    put_bytes(out, tensor.data.data(), tensor.data.size());
+    std::ranges::copy(tensor.data, std::back_inserter(out));
   }
   return out;
 }

@@ -175,7 +175,7 @@ Logits run_steps(Backend& backend, const TestProgram& p, const std::vector<Rows>
     const auto n_outputs = std::ssize(rows.outputs);
     std::vector<float> memory(static_cast<size_t>(n_outputs * (kVocab + 3)));  // wider than the vocabulary
     const MatView<float> logits{memory.data(), n_outputs, kVocab, kVocab + 3};
-    executable->run(rows.batch(kv.view()), logits, observer);
+    executable->run(rows.batch(kv.view()), {.logits = logits}, observer);
     for (int64_t i = 0; i < n_outputs; ++i) {
       const auto row = static_cast<size_t>(rows.outputs[static_cast<size_t>(i)]);
       const std::span<float> values = logits.row_span(i);

@@ -156,7 +156,7 @@ inline std::vector<float> run_for(const TestProgram& p, const Rows& rows, ValueI
   };
   const auto executable = p.compile({.max_rows = 256, .max_outputs = 256});
   const int64_t n_outputs = static_cast<int64_t>(rows.outputs.size());
-  executable->run(rows.batch(kv), {.data = nullptr, .rows = n_outputs, .cols = 0, .stride = 0}, &observer);
+  executable->run(rows.batch(kv), {.logits = {.data = nullptr, .rows = n_outputs, .cols = 0, .stride = 0}}, &observer);
   return result;
 }
 

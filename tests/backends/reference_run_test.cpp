@@ -70,7 +70,7 @@ Logits run_steps(const TestProgram& p, const std::vector<Rows>& steps) {
     // The caller's rows may be wider than the vocabulary.
     std::vector<float> memory(rows.outputs.size() * (kVocab + 3));
     const MatView<float> logits{memory.data(), static_cast<int64_t>(rows.outputs.size()), kVocab, kVocab + 3};
-    executable->run(rows.batch(kv.view()), logits);
+    executable->run(rows.batch(kv.view()), {.logits = logits});
     for (size_t i = 0; i < rows.outputs.size(); ++i) {
       const size_t row = static_cast<size_t>(rows.outputs[i]);
       const std::span<float> values = logits.row_span(static_cast<int64_t>(i));
@@ -149,7 +149,7 @@ TEST(ReferenceRun, ShowsEachValueOnceInTheOrderOfTheOps) {
     EXPECT_EQ(value.cols, spec.cols);
     if (id == p.program.logits) seen_logits.assign(value.data, value.data + value.cols);
   };
-  p.compile()->run(rows.batch(kv.view()), {logits.data(), 1, kVocab, kVocab}, &observer);
+  p.compile()->run(rows.batch(kv.view()), {.logits = {logits.data(), 1, kVocab, kVocab}}, &observer);
   std::vector<ValueId> made;
   for (const tensor::Op& op : p.program.ops) {
     std::visit(

@@ -106,7 +106,8 @@ class FakeExecutable : public backends::Executable {
                  backends::CompileOptions limits)
       : logits_(logits), on_run_(on_run), limits_(limits) {}
 
-  void run(const tensor::Batch& batch, tensor::MatView<float> logits, const backends::Observer*) override {
+  void run(const tensor::Batch& batch, const backends::RunOutputs& outputs, const backends::Observer*) override {
+    const tensor::MatView<float> logits = outputs.logits;
     if (on_run_) on_run_(batch);
     ASSERT_LE(batch.n_rows(), limits_.max_rows);
     ASSERT_LE(batch.n_outputs(), limits_.max_outputs);

@@ -46,7 +46,7 @@ class CpuExecutable final : public Executable {
     return reserve_memory();
   }
 
-  void run(const tensor::Batch& batch, tensor::MatView<float> logits, const Observer* observer) override {
+  void run(const tensor::Batch& batch, const RunOutputs& outputs, const Observer* observer) override {
     T9_CHECK(batch.n_rows() <= options_.max_rows && batch.n_outputs() <= options_.max_outputs);
     if (batch.n_rows() == 0) return;
     split_rows(batch);
@@ -54,7 +54,7 @@ class CpuExecutable final : public Executable {
     const Pass pass{.plan = plan,
                     .isa = isa_,
                     .batch = batch,
-                    .logits = logits,
+                    .logits = outputs.logits,
                     .cells = cells_.data(),
                     .max_rows = max_rows_,
                     .workers = workers_,

@@ -27,6 +27,11 @@ struct Reads {
   std::vector<ValueId> operator()(const tensor::KvWrite& op) const { return {op.k, op.v}; }
   std::vector<ValueId> operator()(const tensor::Attention& op) const { return {op.q}; }
   std::vector<ValueId> operator()(const tensor::GatedActivation& op) const { return {op.gate, op.up}; }
+  std::vector<ValueId> operator()(const tensor::Concat& op) const { return {op.a, op.b}; }
+  std::vector<ValueId> operator()(const tensor::GateRows& op) const { return {op.gate, op.x}; }
+  std::vector<ValueId> operator()(const tensor::Experts& op) const { return {op.x, op.router}; }
+  std::vector<ValueId> operator()(const tensor::DeltaNet& op) const { return {op.qkv, op.beta, op.alpha}; }
+  std::vector<ValueId> operator()(const tensor::Input&) const { return {}; }
   std::vector<ValueId> operator()(const auto& op) const { return {op.x}; }
 };
 struct Makes {
@@ -37,6 +42,20 @@ struct WorksOn {
   const tensor::Program& program;
   RowSet operator()(const tensor::KvWrite&) const { return RowSet::kBatch; }
   RowSet operator()(const auto& op) const { return program.values[static_cast<size_t>(op.out)].rows; }
+};
+
+// Operations without code here.
+struct Missing {
+  std::string_view operator()(const tensor::Scale&) const { return "Scale"; }
+  std::string_view operator()(const tensor::TakeColumns&) const { return "TakeColumns"; }
+  std::string_view operator()(const tensor::Concat&) const { return "Concat"; }
+  std::string_view operator()(const tensor::GateRows&) const { return "GateRows"; }
+  std::string_view operator()(const tensor::PositionScale&) const { return "PositionScale"; }
+  std::string_view operator()(const tensor::Experts&) const { return "Experts"; }
+  std::string_view operator()(const tensor::CausalConv&) const { return "CausalConv"; }
+  std::string_view operator()(const tensor::DeltaNet&) const { return "DeltaNet"; }
+  std::string_view operator()(const tensor::Input&) const { return "Input"; }
+  std::string_view operator()(const auto&) const { return {}; }
 };
 
 bool is_row_op(const tensor::Op& op) {
@@ -84,6 +103,11 @@ class Planner {
   }
 
   Result<Plan> plan() && {
+    for (const tensor::Op& op : program_.ops) {
+      if (const std::string_view name = std::visit(Missing{}, op); !name.empty()) {
+        return fail(ErrorCode::kUnsupported, fmt::format("the cpu backend has no code for the operation {}", name));
+      }
+    }
     size_t n_left = program_.ops.size();
     while (n_left > 0) {
       T9_TRY(n_emitted, options_.fused ? emit_ready() : emit_next());
@@ -218,8 +242,7 @@ class Planner {
   Result<RowOp> bind(const tensor::SoftCap& op) {
     return CapOp{.x = use(op.x), .out = make(op.out), .cols = value(op.out).cols, .cap = op.cap};
   }
-  Result<RowOp> bind(const tensor::MatMul&) { T9_CHECK_MSG(false, "not a row operation"); }
-  Result<RowOp> bind(const tensor::Attention&) { T9_CHECK_MSG(false, "not a row operation"); }
+  Result<RowOp> bind(const auto&) { T9_CHECK_MSG(false, "not a row operation"); }
 
   // The angles of a row are worked out once per pass, in the first step, for all layers that turn alike.
   CellId angle_cell(const tensor::Rope& op) {

@@ -172,7 +172,6 @@ class ReferenceExecutable final : public Executable {
  public:
   explicit ReferenceExecutable(Bound bound) : bound_(std::move(bound)) {}
 
-  using Executable::run;
   void run(const tensor::Batch& batch, const RunOutputs& outputs, const Observer* observer) override {
     T9_CHECK(batch.n_rows() <= bound_.options.max_rows);
     T9_CHECK(batch.n_outputs() <= bound_.options.max_outputs);
