@@ -151,7 +151,7 @@ class Bench {
   void run(const Rows& rows, const std::vector<kv::SequenceId>& ids) {
     const int64_t n_vocab = model_->info.n_vocab;
     const tensor::MatView<float> logits{logits_.data(), std::ssize(rows.outputs), n_vocab, n_vocab};
-    executable_->run(rows.batch(cache_->view(ids)), logits);
+    executable_->run(rows.batch(cache_->view(ids)), {.logits = logits});
   }
 
   double finish(const std::vector<kv::SequenceId>& ids, std::chrono::steady_clock::time_point begin) {
