@@ -17,7 +17,8 @@ namespace {
 
 using tensor::DType;
 
-constexpr int64_t kWeightBytes = 96 << 20;
+constexpr int64_t kMemoryBytes = 96 << 20;
+constexpr int64_t kCachedBytes = 256 << 10;
 
 struct Shape {
   int64_t cols;
@@ -116,14 +117,20 @@ void add_products(const Isa& isa) {
     if (info.state != tensor::DTypeState::kUsable) continue;
     for (const int64_t cols : {576, 1536, 4096}) {
       if (cols % info.block_elements != 0) continue;
-      for (const int64_t m : {1, 2, 3, 4, 5, 6, 8, 16, 32, 64, 128, 512}) {
-        const auto row_bytes = static_cast<int64_t>(tensor::row_bytes(info.dtype, cols));
-        const int64_t rows = m <= 8 ? kWeightBytes / row_bytes / 32 * 32 : 1536;
+      const auto row_bytes = static_cast<int64_t>(tensor::row_bytes(info.dtype, cols));
+      const auto add = [&](const std::string& name, int64_t m, int64_t weight_bytes) {
+        const int64_t rows = weight_bytes / row_bytes / 32 * 32;
         benchmark::RegisterBenchmark(
-            (prefix + std::string(info.name) + "/cols:" + std::to_string(cols) + "/m:" + std::to_string(m)).c_str(),
+            (prefix + std::string(info.name) + "/cols:" + std::to_string(cols) + name + "/m:" + std::to_string(m))
+                .c_str(),
             run_product, isa, info.dtype, m, Shape{cols, rows})
-            ->Unit(benchmark::kMillisecond);
+            ->Unit(benchmark::kMicrosecond);
+      };
+      for (const int64_t m : {1, 2, 3, 4, 5, 6, 8}) {
+        add("", m, kMemoryBytes);
+        add("/cached", m, kCachedBytes);
       }
+      for (const int64_t m : {12, 16, 32, 64, 128, 512}) add("", m, 1536 * row_bytes);
     }
   }
   for (const ActFormat format : {ActFormat::kA32, ActFormat::kA256}) {

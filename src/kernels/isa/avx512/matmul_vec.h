@@ -23,7 +23,7 @@ constexpr int kSignedBias = 128;
 // in the 32 registers.
 constexpr int kTileRows = 4;
 // Up to this many activation rows, codes are multiplied as they are unpacked; beyond it they go through a panel.
-constexpr int kMaxStreamRows = 4;
+constexpr int kMaxStreamRows = 6;
 
 T9_INLINE Ints zero_ints() { return _mm512_setzero_si512(); }
 T9_INLINE Ints set_int32(int32_t value) { return _mm512_set1_epi32(value); }
