@@ -2,11 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <iterator>
 
 #include "base/check.h"
 
@@ -14,8 +12,9 @@ namespace tempo9::gguf {
 namespace {
 
 void put_bytes(std::vector<std::byte>& out, const void* data, size_t n) {
-  const auto* begin = static_cast<const std::byte*>(data);
-  out.insert(out.end(), begin, begin + n);
+  const size_t begin = out.size();
+  out.resize(begin + n);
+  if (n > 0) std::memcpy(out.data() + begin, data, n);
 }
 
 template <class T>
@@ -91,7 +90,7 @@ std::vector<std::byte> Writer::bytes() const {
   }
   for (const Tensor& tensor : tensors_) {
     out.resize(pad(out.size()));
-    std::ranges::copy(tensor.data, std::back_inserter(out));
+    put_bytes(out, tensor.data.data(), tensor.data.size());
   }
   return out;
 }
