@@ -2,6 +2,7 @@
 // no text is built while merging.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <vector>
@@ -31,13 +32,22 @@ struct RankedMerges {
 class ByteBpe final : public FragmentEncoder {
  public:
   ByteBpe(const PreTokenizer& pre, std::array<int32_t, 256> byte_tokens, PairTable merges, TextTable words)
-      : pre_(pre), byte_tokens_(byte_tokens), merges_(std::move(merges)), words_(std::move(words)) {}
+      : pre_(pre),
+        byte_tokens_(byte_tokens),
+        lacks_bytes_(std::ranges::count(byte_tokens, -1) > 0),
+        merges_(std::move(merges)),
+        words_(std::move(words)) {}
 
   Result<void> encode(std::string_view fragment, bool normalize, TokenSink& sink) const override {
     std::string normalized;
     if (normalize && pre_.nfc && !is_surely_nfc(fragment)) {
       normalized = to_nfc(fragment);
       fragment = normalized;
+    }
+    std::string replaced;
+    if (lacks_bytes_ && !std::ranges::all_of(fragment, [&](char c) { return token_of(c) >= 0; })) {
+      replaced = replace_unwritable(fragment);
+      fragment = replaced;
     }
     Buffers buffers;
     Result<void> result;
@@ -54,6 +64,26 @@ class ByteBpe final : public FragmentEncoder {
     Merger merger;
   };
 
+  // The token of a byte, or the unknown token, or -1.
+  int32_t token_of(char byte) const { return byte_tokens_[static_cast<uint8_t>(byte)]; }
+
+  // Characters with a byte that has no token become U+FFFD, as ill-formed input does. Nothing vanishes unseen, and no
+  // such character makes a request fail.
+  std::string replace_unwritable(std::string_view text) const {
+    std::string out;
+    for (size_t pos = 0; pos < text.size();) {
+      const size_t begin = pos;
+      decode_utf8(text, pos);
+      const std::string_view character = text.substr(begin, pos - begin);
+      if (std::ranges::all_of(character, [&](char c) { return token_of(c) >= 0; })) {
+        out += character;
+      } else {
+        append_utf8(out, kReplacementCharacter);
+      }
+    }
+    return out;
+  }
+
   Result<void> encode_piece(std::string_view piece, Buffers& buffers, TokenSink& sink) const {
     if (pre_.ignore_merges) {
       const int32_t word = words_.find(piece);
@@ -64,11 +94,12 @@ class ByteBpe final : public FragmentEncoder {
     }
     buffers.row.resize(piece.size());
     for (size_t i = 0; i < piece.size(); ++i) {
-      const auto byte = static_cast<uint8_t>(piece[i]);
-      if (byte_tokens_[byte] < 0) {
-        return fail(ErrorCode::kInvalidInput, fmt::format("the vocabulary has no token for byte 0x{:02X}", byte));
+      const int32_t id = token_of(piece[i]);
+      if (id < 0) {
+        return fail(ErrorCode::kInvalidInput,
+                    fmt::format("the vocabulary has no token for byte 0x{:02X}", static_cast<uint8_t>(piece[i])));
       }
-      buffers.row[i] = {byte_tokens_[byte], static_cast<uint32_t>(i)};
+      buffers.row[i] = {id, static_cast<uint32_t>(i)};
     }
     const auto end = static_cast<uint32_t>(piece.size());
     if (!buffers.merger.merge(buffers.row, end, RankedMerges{merges_}, [&] { return sink.keep_going(); })) return {};
@@ -77,7 +108,8 @@ class ByteBpe final : public FragmentEncoder {
   }
 
   const PreTokenizer& pre_;
-  std::array<int32_t, 256> byte_tokens_;  // the unknown token, or -1, where a byte has none
+  std::array<int32_t, 256> byte_tokens_;  // -1: none
+  bool lacks_bytes_;
   PairTable merges_;
   TextTable words_;  // by bytes; only with pre_.ignore_merges
 };
@@ -99,19 +131,18 @@ TextTable index_words(const Vocabulary& vocabulary) {
   return words;
 }
 
+// Of each byte; where it has none, the unknown token, or -1.
 std::array<int32_t, 256> find_byte_tokens(const Vocabulary& vocabulary, const TextTable& ids,
                                           std::vector<std::string>& warnings) {
+  const int32_t fallback = vocabulary.unknown().value_or(-1);
   std::array<int32_t, 256> byte_tokens;
   int n_missing = 0;
   for (int byte = 0; byte < 256; ++byte) {
     std::string text;
     append_utf8(text, byte_to_character(static_cast<uint8_t>(byte)));
-    int32_t id = ids.find(text);
-    if (id == TextTable::kNone) {
-      ++n_missing;
-      id = vocabulary.unknown().value_or(-1);
-    }
-    byte_tokens[static_cast<size_t>(byte)] = id;
+    const int32_t id = ids.find(text);
+    if (id == TextTable::kNone) ++n_missing;
+    byte_tokens[static_cast<size_t>(byte)] = id == TextTable::kNone ? fallback : id;
   }
   if (n_missing > 0) warnings.push_back(fmt::format("the vocabulary has no token for {} of the 256 bytes", n_missing));
   return byte_tokens;

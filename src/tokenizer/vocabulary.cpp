@@ -179,7 +179,7 @@ Result<void> Vocabulary::read_special_ids(const gguf::Metadata& metadata, const 
   T9_TRY(adds_space_prefix, metadata.find_bool(kAddSpacePrefixKey));
   bos_ = bos;
   eos_ = eos;
-  unknown_ = unknown;
+  if (unknown && type(*unknown) != TokenType::kControl) unknown_ = unknown;
   adds_bos_ = adds_bos.value_or(defaults.adds_bos);
   adds_eos_ = adds_eos.value_or(defaults.adds_eos);
   adds_space_prefix_ = adds_space_prefix.value_or(defaults.adds_space_prefix);

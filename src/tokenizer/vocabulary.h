@@ -54,6 +54,8 @@ class Vocabulary {
 
   std::optional<int32_t> bos() const { return bos_; }
   std::optional<int32_t> eos() const { return eos_; }
+  // What stands for text that has no tokens. None where the file names a control token (SmolLM2: <|endoftext|>),
+  // because no text may produce one.
   std::optional<int32_t> unknown() const { return unknown_; }
   // The token <0xNN>, if there is one.
   std::optional<int32_t> byte_token(uint8_t byte) const;

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <random>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "gguf/file.h"
@@ -14,30 +16,46 @@
 
 namespace tempo9::tokenizer::testing {
 
-// Null, and a test failure, when it does not work.
-inline std::unique_ptr<Tokenizer> load(const std::string& path) {
-  const auto file = gguf::File::open(path);
-  if (!file) {
-    ADD_FAILURE() << file.error().message();
-    return nullptr;
-  }
-  auto tokenizer = Tokenizer::create((*file)->metadata());
-  if (!tokenizer) {
-    ADD_FAILURE() << tokenizer.error().message();
-    return nullptr;
-  }
-  return *std::move(tokenizer);
-}
-
 using Ids = std::vector<int32_t>;
 
-inline Ids encode(const Tokenizer& tokenizer, std::string_view text, const EncodeOptions& options = {}) {
-  auto ids = tokenizer.encode(text, options);
-  if (!ids) {
-    ADD_FAILURE() << ids.error().message();
-    return {};
-  }
-  return *std::move(ids);
-}
+// Tests of speed, and those that would take long without optimisation, look at this.
+#if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+inline constexpr bool kIsOptimized = true;
+#else
+inline constexpr bool kIsOptimized = false;
+#endif
+
+// Model files with a tokenizer: the tiny ones, and in optimised builds the real vocabularies.
+std::vector<std::string> vocabulary_files();
+// For INSTANTIATE_TEST_SUITE_P: "golden_llama", "tokenizers_qwen3".
+std::string name_of_vocabulary(const ::testing::TestParamInfo<std::string>& test);
+
+// Null, and a test failure, when it does not work.
+std::unique_ptr<Tokenizer> create(const gguf::Metadata& metadata, const CreateOptions& options = {});
+std::unique_ptr<Tokenizer> load(const std::string& gguf_path);
+
+// No ids, and a test failure, when it does not work.
+Ids encode(const Tokenizer& tokenizer, std::string_view text, const EncodeOptions& options = {});
+
+struct Token {
+  std::string text;
+  TokenType type = TokenType::kNormal;
+  float score = 0;
+};
+
+// tokenizer.ggml.tokens, token_type and, for the model "llama", scores; merges as "LEFT RIGHT" for "gpt2".
+gguf::Metadata make_metadata(std::string_view model, std::span<const Token> tokens,
+                             std::span<const std::string> merges = {}, std::string_view pre = {});
+
+// The 256 bytes in the alphabet of byte-level vocabularies, ids 0 to 255.
+std::vector<Token> byte_level_tokens();
+// <unk>, <s>, </s> and the 256 byte tokens, as SentencePiece models begin.
+std::vector<Token> sentencepiece_tokens();
+
+// A text of `n` units, each drawn from `units`.
+std::string random_text(std::mt19937& random, std::span<const std::string> units, size_t n);
+
+// One unit or more of every character class that pre-tokenizers tell apart, and what is easy to get wrong.
+std::span<const std::string> units_of_all_classes();
 
 }  // namespace tempo9::tokenizer::testing
