@@ -1,5 +1,5 @@
 // Products of quantised weights over the types of matmul_types.inl; included after it. The numbers are those of
-// matmul_plain.inl, to the last bit.
+// isa/scalar/matmul.cpp, to the last bit.
 //
 // Weight rows are taken kLanes at a time, one per lane, so that the float steps of the contract run down the blocks in
 // order for all of them at once and integers never need to be summed across lanes. Two ways of equal bits:
@@ -345,4 +345,19 @@ void matmul(const WeightView& weight, IndexRange weight_rows, const QuantizedRow
       with_count<kTileRows>(n, [&](auto m) { multiply_panel<T, m>(panel, groups, n_blocks, x, i, out); });
     }
   }
+}
+
+MatMulQuant find_quant(tensor::DType dtype) {
+  return with_type(
+      dtype, [](auto type) -> MatMulQuant { return matmul<typename decltype(type)::type>; }, MatMulQuant{});
+}
+
+bool is_native(tensor::DType dtype) {
+  return with_type(
+      dtype, [](auto) { return true; }, act_format(dtype) == ActFormat::kF32);
+}
+
+size_t scratch_bytes(const WeightView& weight) {
+  return with_type(
+      weight.dtype, [&](auto type) { return matmul_scratch_bytes<typename decltype(type)::type>(weight); }, size_t{0});
 }

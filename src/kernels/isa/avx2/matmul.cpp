@@ -1,30 +1,32 @@
-// Matrix products in plain C++: the definition of the numbers.
+// Matrix products for AVX2: the generic text over this ISA's vectors.
 #include <bit>
 #include <cfloat>
+#include <type_traits>
+#include <utility>
 
+#include "kernels/isa/avx2/matmul_vec.h"
 #include "kernels/kernels.h"
-#include "quant/quant.h"
 
-namespace tempo9::kernels::T9_ISA {
+namespace tempo9::kernels::avx2 {
 namespace {
 
-#include "kernels/generic/matmul_plain.inl"
-
-MatMulQuant find_quant(tensor::DType) { return matmul_plain_quant; }
-MatMulFloat find_float(tensor::DType) { return matmul_plain_float; }
-bool is_native(tensor::DType) { return false; }
-size_t scratch_bytes(const WeightView&) { return 0; }
+// In this order: each uses the ones before.
+// clang-format off
+#include "kernels/generic/matmul_types.inl"
+#include "kernels/generic/matmul_product.inl"
+#include "kernels/generic/matmul_float.inl"
+// clang-format on
 
 }  // namespace
 
 extern const MatMulKernels kMatMulKernels;
 const MatMulKernels kMatMulKernels = {
-    .quantize = quantize_plain,
+    .quantize = quantize,
     .quant = find_quant,
     .floating = find_float,
     .is_native = is_native,
     .scratch_bytes = scratch_bytes,
-    .row_granule = 1,
+    .row_granule = 2 * kLanes,
 };
 
-}  // namespace tempo9::kernels::T9_ISA
+}  // namespace tempo9::kernels::avx2

@@ -24,18 +24,20 @@ constexpr int kSignedBias = 128;
 constexpr int kTileRows = 4;
 // Up to this many activation rows, codes are multiplied as they are unpacked; beyond it they go through a panel.
 constexpr int kMaxStreamRows = 6;
+// Weight rows x activation rows that a tile of float weights multiplies at once, one accumulator each.
+constexpr int kFloatTileWeights = 4;
+constexpr int kFloatTileRows = 4;
 
 T9_INLINE Ints zero_ints() { return _mm512_setzero_si512(); }
 T9_INLINE Ints set_int32(int32_t value) { return _mm512_set1_epi32(value); }
 T9_INLINE Ints set_int8(int value) { return _mm512_set1_epi8(static_cast<char>(value)); }
-T9_INLINE Ints load_ints(const void* p) { return _mm512_loadu_si512(p); }
-T9_INLINE void store_ints(void* p, Ints a) { _mm512_storeu_si512(p, a); }
 T9_INLINE Ints and_bits(Ints a, Ints b) { return _mm512_and_si512(a, b); }
 T9_INLINE Ints or_bits(Ints a, Ints b) { return _mm512_or_si512(a, b); }
 T9_INLINE Ints add_int32(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
 T9_INLINE Ints sub_int32(Ints a, Ints b) { return _mm512_sub_epi32(a, b); }
 T9_INLINE Ints sub_int8(Ints a, Ints b) { return _mm512_sub_epi8(a, b); }
 T9_INLINE Ints mul_int32(Ints a, Ints b) { return _mm512_mullo_epi32(a, b); }
+T9_INLINE Ints max_uint32(Ints a, Ints b) { return _mm512_max_epu32(a, b); }
 // Shifts of 32-bit lanes: bits that cross bytes are for the caller to mask off.
 template <int N>
 T9_INLINE Ints shift_right(Ints a) {
@@ -45,6 +47,13 @@ template <int N>
 T9_INLINE Ints shift_left(Ints a) {
   return _mm512_slli_epi32(a, N);
 }
+// Stores each lane's integer, which is in int8's range, as a byte.
+T9_INLINE void store_as_int8(int8_t* p, Ints a) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a));
+}
+// The sum of all lanes.
+T9_INLINE int32_t sum_int32(Ints a) { return _mm512_reduce_add_epi32(a); }
+T9_INLINE uint32_t greatest_uint32(Ints a) { return _mm512_reduce_max_epu32(a); }
 
 T9_INLINE Floats zero_floats() { return _mm512_setzero_ps(); }
 T9_INLINE Floats set_floats(float value) { return _mm512_set1_ps(value); }
@@ -53,6 +62,10 @@ T9_INLINE void store_floats(float* p, Floats a) { _mm512_storeu_ps(p, a); }
 T9_INLINE Floats mul(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
 T9_INLINE Floats mul_add(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }       // a * b + c
 T9_INLINE Floats neg_mul_add(Floats a, Floats b, Floats c) { return _mm512_fnmadd_ps(a, b, c); }  // -(a * b) + c
+T9_INLINE Floats min(Floats a, Floats b) { return _mm512_min_ps(a, b); }                          // b for NaN in a
+T9_INLINE Floats max(Floats a, Floats b) { return _mm512_max_ps(a, b); }                          // b for NaN in a
+T9_INLINE Ints to_nearest_ints(Floats a) { return _mm512_cvtps_epi32(a); }
+T9_INLINE Ints floats_to_bits(Floats a) { return _mm512_castps_si512(a); }
 T9_INLINE Floats to_floats(Ints a) { return _mm512_cvtepi32_ps(a); }
 T9_INLINE Floats bits_to_floats(Ints bits) { return _mm512_castsi512_ps(bits); }
 
@@ -245,6 +258,26 @@ T9_INLINE void multiply_scaled(const Ints* const (&codes)[V], const int8_t* cons
 #pragma GCC unroll 2
     for (int v = 0; v < V; ++v) total[m][v] = add_int32(total[m][v], mul_int32(dot[m][v], scale[v]));
   }
+}
+
+// 16 floats: the virtual lanes of contract C1 for float weights.
+using Float16s = __m512;
+T9_INLINE Float16s zero_16() { return _mm512_setzero_ps(); }
+T9_INLINE Float16s load_16(const float* p) { return _mm512_loadu_ps(p); }
+T9_INLINE Float16s load_16_f16(const uint16_t* p) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+T9_INLINE Float16s load_16_bf16(const uint16_t* p) {
+  const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+}
+T9_INLINE Float16s mul_add_16(Float16s a, Float16s b, Float16s c) { return _mm512_fmadd_ps(a, b, c); }
+// Adds 8 + 8, 4 + 4, 2 + 2, 1 + 1.
+T9_INLINE float tree_sum_16(Float16s a) {
+  const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
 }
 
 }  // namespace

@@ -1,17 +1,135 @@
-// Matrix products in plain C++: the definition of the numbers.
+// Matrix products and activation quantisation in plain C++: the definition that every instruction set agrees with to
+// the last bit (numeric contract C1 and C7, spec performance section 2).
+//
+// Each output element has one f32 accumulator, starting at 0, that takes the weight row's blocks in ascending order:
+//   acc = fma(f32(I), dw * dy, acc)          I: exact int32 sum of scale * q * y over the block
+//   acc = fma(-f32(M), dmin * dy, acc)       types with mins only; M: exact int32 sum of min * (sum of y)
+//   acc = fma(m, dy * f32(sum of y), acc)    Q4_1 and Q5_1 only
+// where dw is the block's scale and dy its activations' scale, f32() rounds to nearest even and every product in an
+// argument of fma is rounded once. Zero blocks take part like all others.
 #include <bit>
 #include <cfloat>
 
 #include "kernels/kernels.h"
 #include "quant/quant.h"
 
-namespace tempo9::kernels::T9_ISA {
+namespace tempo9::kernels::scalar {
 namespace {
 
-#include "kernels/generic/matmul_plain.inl"
+// Quantises n values (one block) to q = rne(x / d). The largest magnitude is found among bit patterns, which puts NaN
+// above infinity: a NaN in x makes d a NaN, and so every product with the block. Scales below the smallest normal
+// float have no finite inverse: such blocks are zero.
+void quantize_block(const float* x, int64_t n, float* d_out, int8_t* q) {
+  uint32_t amax_bits = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const uint32_t bits = std::bit_cast<uint32_t>(x[i]) & 0x7fffffffu;
+    amax_bits = bits > amax_bits ? bits : amax_bits;
+  }
+  float d = std::bit_cast<float>(amax_bits) / 127.0f;
+  float inverse = 1.0f / d;
+  if (d < FLT_MIN) d = inverse = 0.0f;
+  for (int64_t i = 0; i < n; ++i) {
+    float scaled = x[i] * inverse;
+    // Written so that NaN becomes -127: -128 must not occur (the sign trick of 8-bit products).
+    scaled = scaled > -127.0f ? scaled : -127.0f;
+    scaled = scaled < 127.0f ? scaled : 127.0f;
+    q[i] = static_cast<int8_t>(__builtin_lrintf(scaled));
+  }
+  *d_out = d;
+}
 
-MatMulQuant find_quant(tensor::DType) { return matmul_plain_quant; }
-MatMulFloat find_float(tensor::DType) { return matmul_plain_float; }
+void quantize(MatView<const float> x, IndexRange rows, const QuantizedRows& out) {
+  const int64_t block = out.block();
+  const int64_t group = out.sum_group();
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
+    int8_t* q = out.q + r * out.cols;
+    float* d = out.d + r * (out.cols / block);
+    int16_t* sums = out.sums + r * (out.cols / group);
+    for (int64_t c = 0; c < out.cols; c += block)
+      quantize_block(x.data + r * x.stride + c, block, d + c / block, q + c);
+    for (int64_t c = 0; c < out.cols; c += group) {
+      int32_t sum = 0;
+      for (int64_t i = 0; i < group; ++i) sum += q[c + i];
+      sums[c / group] = static_cast<int16_t>(sum);
+    }
+  }
+}
+
+// I of one block.
+int32_t dot_block(const quant::IntBlock& w, const int8_t* y, int64_t n) {
+  int32_t total = 0;
+  for (int64_t begin = 0; begin < n; begin += w.group) {
+    int32_t dot = 0;
+    for (int64_t i = begin; i < begin + w.group; ++i) dot += w.q[i] * y[i];
+    total += w.scale[begin / w.group] * dot;
+  }
+  return total;
+}
+
+// M of one 256-value block; sums are the activations' sums over 16.
+int32_t min_block(const quant::IntBlock& w, const int16_t* sums) {
+  int32_t total = 0;
+  for (int64_t i = 0; i < 16; ++i) total += w.min[i * 16 / w.group] * sums[i];
+  return total;
+}
+
+void matmul_quant(const WeightView& weight, IndexRange weight_rows, const QuantizedRows& x, MatView<float> out,
+                  std::byte* /*scratch*/) {
+  const quant::QuantType& type = *quant::find_type(weight.dtype);
+  const tensor::DTypeInfo& info = tensor::dtype_info(weight.dtype);
+  const int64_t n = info.block_elements;
+  const int64_t n_blocks = weight.cols / n;
+  const int64_t sums_per_block = n / x.sum_group();
+  quant::IntBlock w;
+  for (int64_t r = weight_rows.begin; r < weight_rows.end; ++r) {
+    for (int64_t i = 0; i < x.rows; ++i) out.data[i * out.stride + r] = 0.0f;
+    for (int64_t b = 0; b < n_blocks; ++b) {
+      type.unpack(weight.row(r) + b * info.block_bytes, w);
+      for (int64_t i = 0; i < x.rows; ++i) {
+        float& acc = out.data[i * out.stride + r];
+        const float dy = x.d[i * n_blocks + b];
+        const int16_t* sums = x.sums + (i * n_blocks + b) * sums_per_block;
+        acc = __builtin_fmaf(static_cast<float>(dot_block(w, x.q + i * x.cols + b * n, n)), w.d * dy, acc);
+        if (type.has_min) acc = __builtin_fmaf(-static_cast<float>(min_block(w, sums)), w.dmin * dy, acc);
+        if (type.has_m) acc = __builtin_fmaf(w.m, dy * static_cast<float>(sums[0]), acc);
+      }
+    }
+  }
+}
+
+float load_float(const std::byte* row, int64_t i, tensor::DType dtype) {
+  uint32_t bits = 0;
+  if (dtype == tensor::DType::kF32) {
+    __builtin_memcpy(&bits, row + 4 * i, 4);
+    return std::bit_cast<float>(bits);
+  }
+  __builtin_memcpy(&bits, row + 2 * i, 2);
+  if (dtype == tensor::DType::kF16) return quant::f16_to_f32(static_cast<uint16_t>(bits));
+  return std::bit_cast<float>(bits << 16);
+}
+
+// Float weights: lane j of 16 sums columns j, j + 16, ... in ascending order by fma, as if the row were continued with
+// zeros to a multiple of 16; then the lanes are added 8 + 8, 4 + 4, 2 + 2, 1 + 1.
+void matmul_float(const WeightView& weight, IndexRange weight_rows, MatView<const float> x, MatView<float> out,
+                  std::byte* /*scratch*/) {
+  for (int64_t r = weight_rows.begin; r < weight_rows.end; ++r) {
+    for (int64_t i = 0; i < x.rows; ++i) {
+      float lanes[16] = {};
+      for (int64_t c = 0; c < (weight.cols + 15) / 16 * 16; ++c) {
+        const bool inside = c < weight.cols;
+        const float w = inside ? load_float(weight.row(r), c, weight.dtype) : 0.0f;
+        lanes[c % 16] = __builtin_fmaf(w, inside ? x.data[i * x.stride + c] : 0.0f, lanes[c % 16]);
+      }
+      for (int half = 8; half > 0; half /= 2) {
+        for (int j = 0; j < half; ++j) lanes[j] += lanes[j + half];
+      }
+      out.data[i * out.stride + r] = lanes[0];
+    }
+  }
+}
+
+MatMulQuant find_quant(tensor::DType) { return matmul_quant; }
+MatMulFloat find_float(tensor::DType) { return matmul_float; }
 bool is_native(tensor::DType) { return false; }
 size_t scratch_bytes(const WeightView&) { return 0; }
 
@@ -19,7 +137,7 @@ size_t scratch_bytes(const WeightView&) { return 0; }
 
 extern const MatMulKernels kMatMulKernels;
 const MatMulKernels kMatMulKernels = {
-    .quantize = quantize_plain,
+    .quantize = quantize,
     .quant = find_quant,
     .floating = find_float,
     .is_native = is_native,
@@ -27,4 +145,4 @@ const MatMulKernels kMatMulKernels = {
     .row_granule = 1,
 };
 
-}  // namespace tempo9::kernels::T9_ISA
+}  // namespace tempo9::kernels::scalar
