@@ -8,6 +8,8 @@ int main(int argc, char** argv) {
   CLI::App app("tempo9: a local LLM server for GGUF models", "tempo9");
   app.set_version_flag("--version", "tempo9 " TEMPO9_VERSION);
   int exit_code = kExitOk;
+  add_inspect_command(app, exit_code);
+  add_eval_command(app, exit_code);
   add_bench_command(app, exit_code);
   add_tokenize_command(app, exit_code);
   try {

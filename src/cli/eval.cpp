@@ -1,0 +1,251 @@
+// `tempo9 eval`: logits of given token ids, and how far they are from reference logits.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "backends/cpu/cpu.h"
+#include "backends/reference/reference.h"
+#include "base/utf8.h"
+#include "cli/commands.h"
+#include "cli/evaluate.h"
+#include "gguf/file.h"
+#include "models/model.h"
+
+namespace tempo9::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Flags {
+  std::string gguf;
+  std::string tokens;
+  std::string logits;
+  std::string rows;
+  std::string expect;
+  std::string backend = "cpu";
+  std::string isa;
+  std::string kv_type;
+  int threads = 0;
+  int64_t chunk = 512;
+};
+
+// Token ids to run and, where the file says so, the rows whose logits are wanted.
+struct Input {
+  std::vector<int32_t> tokens;
+  std::vector<int32_t> rows;
+};
+
+Result<std::vector<int32_t>> read_ids(const Json& array, std::string_view what) {
+  if (!array.is_array()) return fail(ErrorCode::kInvalidInput, fmt::format("{} must be an array", what));
+  std::vector<int32_t> ids;
+  for (const Json& element : array) {
+    // Also refuses numbers that are negative or too large for the comparison in the wider type.
+    if (!element.is_number_integer() || element < 0 || element > INT32_MAX) {
+      return fail(ErrorCode::kInvalidInput,
+                  fmt::format("{}[{}] must be an integer from 0 to {}", what, ids.size(), INT32_MAX));
+    }
+    ids.push_back(element.get<int32_t>());
+  }
+  return ids;
+}
+
+Result<Json> read_json(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return fail(ErrorCode::kNotFound, fmt::format("{}: can't be read", path));
+  Json json = Json::parse(file, nullptr, false);
+  if (json.is_discarded()) return fail(ErrorCode::kInvalidInput, fmt::format("{}: not JSON", path));
+  return json;
+}
+
+// Either an array of ids, or an object with "tokens" and perhaps "rows", as the goldens have it.
+Result<Input> read_input(const std::string& path) {
+  T9_TRY(json, read_json(path));
+  Input input;
+  if (json.is_object() && !json.contains("tokens")) {
+    return fail(ErrorCode::kInvalidInput, fmt::format("{}: has no \"tokens\"", path));
+  }
+  T9_TRY(tokens, read_ids(json.is_object() ? json["tokens"] : json, path + ": tokens"));
+  input.tokens = std::move(tokens);
+  if (json.is_object() && json.contains("rows")) {
+    T9_TRY(rows, read_ids(json["rows"], path + ": rows"));
+    input.rows = std::move(rows);
+  }
+  return input;
+}
+
+std::vector<int32_t> all_rows(size_t n_tokens) {
+  std::vector<int32_t> rows(n_tokens);
+  for (size_t i = 0; i < n_tokens; ++i) rows[i] = static_cast<int32_t>(i);
+  return rows;
+}
+
+// "all" or "0,5,7".
+Result<std::vector<int32_t>> parse_rows(std::string_view text, size_t n_tokens) {
+  if (text == "all") return all_rows(n_tokens);
+  std::vector<int32_t> rows;
+  const char* const end = text.data() + text.size();
+  for (const char* pos = text.data(); pos < end;) {
+    int32_t row = 0;
+    const auto [next, error] = std::from_chars(pos, end, row);
+    if (error != std::errc() || (next != end && *next != ',')) {
+      return fail(ErrorCode::kInvalidInput, fmt::format("--rows {}: must be \"all\" or numbers and commas", text));
+    }
+    rows.push_back(row);
+    pos = next == end ? end : next + 1;
+  }
+  return rows;
+}
+
+Result<std::unique_ptr<backends::Backend>> make_backend(const Flags& flags) {
+  if (flags.backend == "reference") return backends::make_reference_backend();
+  return backends::make_cpu_backend({.n_threads = flags.threads, .isa = flags.isa});
+}
+
+Result<std::optional<tensor::KvType>> parse_kv_type(const backends::Backend& backend, const std::string& name) {
+  if (name.empty()) return std::nullopt;
+  const tensor::KvType type = name == "f32"   ? tensor::KvType::kF32
+                              : name == "f16" ? tensor::KvType::kF16
+                                              : tensor::KvType::kQ8_0;
+  const auto types = backend.kv_types();
+  if (std::find(types.begin(), types.end(), type) == types.end()) {
+    return fail(ErrorCode::kUnsupported, fmt::format("--kv-type {}: not of backend {}", name, backend.name()));
+  }
+  return type;
+}
+
+Result<std::vector<float>> read_floats(const std::filesystem::path& path, size_t count) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) return fail(ErrorCode::kNotFound, fmt::format("{}: can't be read", path.string()));
+  const auto size = static_cast<size_t>(file.tellg());
+  if (size != count * sizeof(float)) {
+    return fail(ErrorCode::kInvalidInput, fmt::format("{}: has {} bytes, the rows and the vocabulary need {}",
+                                                      path.string(), size, count * sizeof(float)));
+  }
+  std::vector<float> values(count);
+  file.seekg(0);
+  file.read(reinterpret_cast<char*>(values.data()), static_cast<std::streamsize>(size));
+  if (!file) return fail(ErrorCode::kIo, fmt::format("{}: short read", path.string()));
+  return values;
+}
+
+// Reference logits lie beside the file that names their rows.
+Result<Agreement> compare_with(const std::string& expect, const Input& input, std::span<const float> logits,
+                               int64_t n_vocab) {
+  T9_TRY(expected, read_input(expect));
+  if (expected.tokens != input.tokens || expected.rows != input.rows) {
+    return fail(ErrorCode::kInvalidInput, fmt::format("{}: is about other tokens or rows", expect));
+  }
+  T9_TRY(reference, read_floats(std::filesystem::path(expect).replace_filename("logits.f32"), logits.size()));
+  return compare_logits(logits, reference, n_vocab);
+}
+
+Json to_json(const Agreement& agreement) {
+  return {{"relative_rms", agreement.relative_rms},
+          {"worst_row_rms", agreement.worst_row_rms},
+          {"mean_kl", agreement.mean_kl},
+          {"argmax_equal", agreement.n_argmax_equal},
+          {"argmax_rows", agreement.n_rows}};
+}
+
+Result<Input> read_tokens_and_rows(const Flags& flags) {
+  T9_TRY(input, read_input(flags.tokens.empty() ? flags.expect : flags.tokens));
+  if (!flags.rows.empty()) {
+    T9_TRY(rows, parse_rows(flags.rows, input.tokens.size()));
+    input.rows = std::move(rows);
+    return input;
+  }
+  if (input.rows.empty() && !flags.expect.empty()) {
+    T9_TRY(expected, read_input(flags.expect));
+    input.rows = std::move(expected.rows);
+  }
+  if (input.rows.empty()) {
+    input.rows = all_rows(input.tokens.size());
+  }
+  return input;
+}
+
+Result<Json> run(const Flags& flags) {
+  T9_TRY(input, read_tokens_and_rows(flags));
+  T9_TRY(file, gguf::File::open(flags.gguf));
+  T9_TRY(model, models::load_model(std::move(file)));
+  T9_TRY(backend, make_backend(flags));
+  T9_TRY(kv_type, parse_kv_type(*backend, flags.kv_type));
+
+  std::ofstream out;
+  if (!flags.logits.empty()) out.open(flags.logits, std::ios::binary | std::ios::trunc);
+  std::vector<float> kept;  // only for a comparison: the logits of a long text may not fit in memory
+  const auto sink = [&](tensor::MatView<const float> logits) -> Result<void> {
+    for (int64_t r = 0; r < logits.rows; ++r) {
+      const std::span<const float> row = logits.row_span(r);
+      if (!flags.logits.empty()) {
+        out.write(reinterpret_cast<const char*>(row.data()), static_cast<std::streamsize>(row.size_bytes()));
+      }
+      if (!flags.expect.empty()) kept.insert(kept.end(), row.begin(), row.end());
+    }
+    return {};
+  };
+  const auto start = std::chrono::steady_clock::now();
+  T9_TRY_VOID(evaluate(*backend, model, input.tokens, input.rows, {.chunk = flags.chunk, .kv_type = kv_type}, sink));
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  if (!flags.logits.empty() && !out.flush()) {
+    return fail(ErrorCode::kIo, fmt::format("{}: can't be written", flags.logits));
+  }
+
+  Json report = {{"model", sanitize_utf8(flags.gguf)}, {"architecture", model.info.architecture},
+                 {"backend", backend->description()},  {"tokens", input.tokens.size()},
+                 {"rows", input.rows.size()},          {"vocab", model.info.n_vocab},
+                 {"seconds", elapsed.count()}};
+  if (!flags.expect.empty()) {
+    T9_TRY(agreement, compare_with(flags.expect, input, kept, model.info.n_vocab));
+    report.update(to_json(agreement));
+  }
+  return report;
+}
+
+}  // namespace
+
+void add_eval_command(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* eval = app.add_subcommand("eval", "Compute the logits of given token ids");
+  eval->add_option("--gguf", flags->gguf, "Model file")->required();
+  auto* tokens =
+      eval->add_option("--tokens", flags->tokens, "JSON: an array of ids, or an object with \"tokens\" (and \"rows\")");
+  auto* logits = eval->add_option("--logits", flags->logits,
+                                  "Where the logits go: little-endian f32, one line of the vocabulary's size per row");
+  auto* expect =
+      eval->add_option("--expect", flags->expect,
+                       "JSON as for --tokens with reference logits beside it in logits.f32: print how far off");
+  eval->add_option("--rows", flags->rows, "Rows to write: \"all\" or I,J,... (default: those of the JSON, else all)");
+  eval->add_option("--backend", flags->backend, "Backend")
+      ->check(CLI::IsMember({"reference", "cpu"}))
+      ->capture_default_str();
+  eval->add_option("--threads,-t", flags->threads, "Threads of the cpu backend (0: one per core)")
+      ->check(CLI::Range(0, 1024));
+  eval->add_option("--isa", flags->isa, "Instruction set of the cpu backend (default: the best here)");
+  eval->add_option("--kv-type", flags->kv_type, "Type of the KV cache (default: the backend's)")
+      ->check(CLI::IsMember({"f32", "f16", "q8_0"}));
+  eval->add_option("--chunk", flags->chunk, "Rows of one pass at most")
+      ->check(CLI::Range(int64_t{1}, int64_t{65536}))
+      ->capture_default_str();
+  eval->callback([=, &exit_code] {
+    if (tokens->empty() && expect->empty()) throw CLI::RequiredError("--tokens or --expect");
+    if (logits->empty() && expect->empty()) throw CLI::RequiredError("--logits or --expect");
+    const auto report = run(*flags);
+    if (!report) {
+      fmt::print(stderr, "tempo9 eval: {}\n", sanitize_utf8(report.error().message()));
+      exit_code = kExitFailure;
+      return;
+    }
+    fmt::print("{}\n", report->dump(-1, ' ', false, Json::error_handler_t::replace));
+  });
+}
+
+}  // namespace tempo9::cli

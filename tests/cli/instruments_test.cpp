@@ -1,0 +1,149 @@
+// `tempo9 inspect` and `tempo9 eval` as processes: exit codes, JSON, files.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "gguf/writer.h"
+
+namespace tempo9 {
+namespace {
+
+using Json = nlohmann::json;
+
+struct Output {
+  int exit_code = -1;
+  std::string text;  // stdout, or stderr when asked for
+};
+
+Output run(const std::string& arguments, bool want_stderr = false) {
+  const std::string command =
+      std::string(TEMPO9_BINARY) + " " + arguments + (want_stderr ? " 2>&1 >/dev/null" : " 2>/dev/null");
+  Output output;
+  FILE* pipe = popen(command.c_str(), "r");
+  if (!pipe) return output;
+  std::array<char, 4096> buffer;
+  for (size_t n = 0; (n = fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) output.text.append(buffer.data(), n);
+  const int status = pclose(pipe);
+  output.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return output;
+}
+
+std::string golden(const std::string& name) { return std::string(T9_SOURCE_DIR) + "/tests/goldens/" + name; }
+
+// A folder that lives as long as the test.
+class Instruments : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / ("tempo9-instruments-" + std::to_string(getpid()));
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string path(const std::string& name) const { return folder_ / name; }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+    return path(name);
+  }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+TEST_F(Instruments, InspectShowsModelTensorsAndMemory) {
+  const Output output = run("inspect --max-length 100 " + golden("gemma3/model.gguf"));
+  ASSERT_EQ(output.exit_code, 0);
+  const Json json = Json::parse(output.text);
+  EXPECT_TRUE(json["model"]["supported"]);
+  EXPECT_EQ(json["model"]["parameters"], json["elements"]);
+  const Json& memory = json["model"]["memory"];
+  EXPECT_EQ(memory["weights_bytes"], 705536);
+  EXPECT_EQ(memory["kv_f16_bytes_per_token"], 7 * 1 * (32 + 32) * 2);
+  EXPECT_EQ(memory["kv_f16_bytes_at_length"], 128 * 7 * 1 * (32 + 32) * 2) << "100 tokens are four pages of 32";
+  EXPECT_TRUE(json["tokenizer"]["supported"]);
+  EXPECT_EQ(json["types"]["BF16"]["tensors"], 50);
+  EXPECT_EQ(json["metadata"]["tokenizer.ggml.tokens"]["count"], 512);
+  EXPECT_EQ(json["tensors"][0]["shape"], Json::array({64, 512}));
+}
+
+TEST_F(Instruments, InspectSaysWhyAFileIsNotSupportedAndEscapesItsStrings) {
+  gguf::Writer writer;
+  writer.add("general.architecture", gguf::Scalar(std::string("a\"\x1B[31m\xFF\0b", 9)));
+  writer.add("a.long", gguf::Scalar(std::string(100000, '\xC3')));
+  writer.add("a.nan", gguf::Scalar(std::numeric_limits<double>::quiet_NaN()));
+  writer.add("a.strings", gguf::Array(std::vector<std::string>(1000, "\xF0\x9F\x98")));
+  writer.add("a.bools", gguf::Array(std::vector<bool>{true, false}));
+  ASSERT_TRUE(writer.write(path("hostile.gguf")).has_value());
+  const Output output = run("inspect " + path("hostile.gguf"));
+  ASSERT_EQ(output.exit_code, 0);
+  const Json json = Json::parse(output.text);
+  EXPECT_FALSE(json["model"]["supported"]);
+  EXPECT_FALSE(json["tokenizer"]["supported"]);
+  EXPECT_EQ(json["metadata"]["general.architecture"], std::string("a\"\x1B[31m\xEF\xBF\xBD\0b", 11));
+  EXPECT_EQ(json["metadata"]["a.long"]["bytes"], 100000);
+  EXPECT_TRUE(json["metadata"]["a.nan"].is_null());
+  EXPECT_EQ(json["metadata"]["a.bools"], Json::array({true, false}));
+  EXPECT_EQ(output.text.find('\x1B'), std::string::npos) << "control characters reach the terminal";
+}
+
+TEST_F(Instruments, FilesThatAreNoModelsGiveOneLineAndExitCode1) {
+  for (const std::string& file : {write("empty.gguf", ""), write("text.gguf", "hello, this is no model at all"),
+                                  path("missing.gguf"), std::string("/tmp")}) {
+    for (const std::string& command :
+         {"inspect " + file, "eval --gguf " + file + " --logits x --tokens " + golden("llama/expect.json")}) {
+      const Output output = run(command, true);
+      EXPECT_EQ(output.exit_code, 1) << command;
+      EXPECT_NE(output.text.find(file), std::string::npos) << output.text;
+      EXPECT_EQ(std::count(output.text.begin(), output.text.end(), '\n'), 1) << output.text;
+    }
+  }
+}
+
+TEST_F(Instruments, EvalWritesTheRowsAndComparesThem) {
+  const std::string out = path("logits.f32");
+  const Output output = run("eval --backend reference --chunk 33 --gguf " + golden("llama/model.gguf") + " --logits " +
+                            out + " --expect " + golden("llama/expect.json"));
+  ASSERT_EQ(output.exit_code, 0);
+  const Json json = Json::parse(output.text);
+  EXPECT_EQ(json["rows"], 41);
+  EXPECT_EQ(json["argmax_equal"], 41);
+  EXPECT_LT(json["relative_rms"], 1e-5);
+  EXPECT_EQ(std::filesystem::file_size(out), 41u * 512u * 4u);
+}
+
+TEST_F(Instruments, EvalTakesPlainArraysAndRows) {
+  const std::string ids = write("ids.json", "[5, 6, 7, 8]");
+  const std::string start = "eval --gguf " + golden("llama/model.gguf") + " --tokens " + ids + " --logits ";
+  ASSERT_EQ(run(start + path("all.f32")).exit_code, 0);
+  EXPECT_EQ(std::filesystem::file_size(path("all.f32")), 4u * 512u * 4u);
+  ASSERT_EQ(run(start + path("two.f32") + " --rows 0,3").exit_code, 0);
+  EXPECT_EQ(std::filesystem::file_size(path("two.f32")), 2u * 512u * 4u);
+  EXPECT_EQ(run(start + path("x.f32") + " --rows 3,0").exit_code, 1);
+  EXPECT_EQ(run(start + path("x.f32") + " --rows 4").exit_code, 1);
+  EXPECT_EQ(run(start + path("x.f32") + " --rows 1-2").exit_code, 1);
+}
+
+TEST_F(Instruments, EvalRefusesIdsThatAreNone) {
+  for (const std::string text : {"[512]", "[-1]", "[1.5]", "[\"a\"]", "{\"rows\": [1]}", "{\"tokens\": 3}", "3", "[1,",
+                                 "[99999999999999999999]"}) {
+    const Output output = run("eval --gguf " + golden("llama/model.gguf") + " --logits " + path("x.f32") +
+                                  " --tokens " + write("ids.json", text),
+                              true);
+    EXPECT_EQ(output.exit_code, 1) << text;
+    EXPECT_FALSE(output.text.empty());
+  }
+}
+
+TEST_F(Instruments, WrongFlagsGiveExitCode2) {
+  EXPECT_EQ(run("eval --gguf x").exit_code, 2);
+  EXPECT_EQ(run("eval --gguf x --tokens y --logits z --backend gpu").exit_code, 2);
+  EXPECT_EQ(run("inspect").exit_code, 2);
+}
+
+}  // namespace
+}  // namespace tempo9
