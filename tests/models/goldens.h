@@ -1,8 +1,8 @@
 // The golden models under tests/goldens (README.md there).
 #pragma once
 
-#include <gtest/gtest.h>
-
+#include <algorithm>
+#include <cctype>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -20,6 +20,14 @@ struct Golden {
   std::filesystem::path folder;
 
   std::string gguf() const { return folder / "model.gguf"; }
+  // "quant/Q4_K_M" as part of a test's name: letters, digits and underscores.
+  std::string test_name() const {
+    std::string text = name;
+    for (char& c : text) {
+      if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+    }
+    return text;
+  }
 };
 
 inline std::vector<Golden> goldens_in(const std::string& under) {
@@ -37,15 +45,6 @@ inline std::vector<Golden> all_goldens() {
   std::vector<Golden> goldens = goldens_in("");
   for (Golden& golden : goldens_in("quant")) goldens.push_back(std::move(golden));
   return goldens;
-}
-
-// "quant/Q4_K_M" as a test's name: letters, digits and underscores.
-inline std::string test_name(const testing::TestParamInfo<Golden>& golden) {
-  std::string name = golden.param.name;
-  for (char& c : name) {
-    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-  }
-  return name;
 }
 
 // Printed by GoogleTest for parameters.

@@ -45,7 +45,8 @@ TEST(Architectures, EachHasAGolden) {
 }
 
 class EveryGolden : public testing::TestWithParam<Golden> {};
-INSTANTIATE_TEST_SUITE_P(Models, EveryGolden, testing::ValuesIn(goldens_in("")), test_name);
+INSTANTIATE_TEST_SUITE_P(Models, EveryGolden, testing::ValuesIn(goldens_in("")),
+                         [](const testing::TestParamInfo<Golden>& golden) { return golden.param.test_name(); });
 
 TEST_P(EveryGolden, LoadsWithoutWarnings) {
   const auto model = load_golden(GetParam());

@@ -1,0 +1,174 @@
+// The same logits, bit for bit, however the tokens are cut into passes, whoever else is in the batch, and with any
+// number of threads (docs/decisions, numeric contract).
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <numeric>
+
+#include "cli/evaluate.h"
+#include "goldens.h"
+#include "kv/cache.h"
+#include "test_backends.h"
+
+namespace tempo9 {
+namespace {
+
+// One of each kind that matters: rope over halves and pairs, windows, norms per head, floats, blocks of 32 and 256.
+std::vector<Golden> sample_goldens() {
+  std::vector<Golden> sample;
+  for (Golden& golden : all_goldens()) {
+    for (const std::string_view name : {"llama", "gemma3", "quant/Q4_K_M", "quant/Q4_1"}) {
+      if (golden.name == name) sample.push_back(golden);
+    }
+  }
+  return sample;
+}
+
+// Rows of logits, one after the other.
+std::vector<float> logits_alone(backends::Backend& backend, const models::Model& model, std::span<const int32_t> tokens,
+                                int64_t chunk) {
+  std::vector<int32_t> rows(tokens.size());
+  std::iota(rows.begin(), rows.end(), 0);
+  std::vector<float> logits;
+  const auto result = cli::evaluate(backend, model, tokens, rows, {.chunk = chunk},
+                                    [&](tensor::MatView<const float> out) -> Result<void> {
+                                      logits.insert(logits.end(), out.data, out.data + out.rows * out.cols);
+                                      return {};
+                                    });
+  EXPECT_TRUE(result.has_value()) << result.error().message();
+  return logits;
+}
+
+void expect_same_bits(const std::vector<float>& a, const std::vector<float>& b, const std::string& what) {
+  ASSERT_EQ(a.size(), b.size()) << what;
+  EXPECT_EQ(std::memcmp(a.data(), b.data(), a.size() * sizeof(float)), 0) << what;
+}
+
+using Case = std::tuple<Golden, BackendCase>;
+
+class SameLogits : public testing::TestWithParam<Case> {
+ protected:
+  const Golden& golden() const { return std::get<Golden>(GetParam()); }
+  const BackendCase& backend_case() const { return std::get<BackendCase>(GetParam()); }
+  models::Model model() const { return load_golden(golden()).value(); }
+  // The golden's tokens, up to `limit`: 70 are more than two pages and two windows.
+  std::vector<int32_t> tokens(size_t limit = 70) const {
+    std::vector<int32_t> ids = read_expected(golden()).tokens;
+    ids.resize(std::min(ids.size(), limit));
+    return ids;
+  }
+};
+
+class SameLogitsOnCpu : public SameLogits {};
+
+std::string case_name(const testing::TestParamInfo<Case>& param) {
+  return std::get<Golden>(param.param).test_name() + "_on_" + std::get<BackendCase>(param.param).name;
+}
+INSTANTIATE_TEST_SUITE_P(All, SameLogits,
+                         testing::Combine(testing::ValuesIn(sample_goldens()), testing::ValuesIn(all_backends())),
+                         case_name);
+INSTANTIATE_TEST_SUITE_P(All, SameLogitsOnCpu,
+                         testing::Combine(testing::ValuesIn(sample_goldens()), testing::ValuesIn(cpu_backends())),
+                         case_name);
+
+TEST_P(SameLogits, InPassesOfAnySize) {
+  const models::Model m = model();
+  const auto backend = backend_case().make();
+  const std::vector<int32_t> ids = tokens(backend_case().isa == "scalar" ? 70 : 160);  // slow in a debug build
+  const std::vector<float> whole = logits_alone(*backend, m, ids, 160);
+  for (const int64_t chunk : {1, 7, 32, 64}) {
+    expect_same_bits(logits_alone(*backend, m, ids, chunk), whole, "chunk " + std::to_string(chunk));
+  }
+}
+
+// A sequence that is run in steps of its own size, next to others.
+struct Interleaved {
+  std::vector<int32_t> tokens;
+  int64_t step = 1;
+  kv::SequenceId id = {};
+  int64_t n_done = 0;
+  std::vector<float> logits = {};
+};
+
+// One pass with the next rows of every sequence that has some left. False when none has.
+bool run_pass(backends::Executable& executable, kv::Cache& cache, std::vector<Interleaved>& sequences,
+              int64_t n_vocab) {
+  std::vector<int32_t> tokens, owners, slots, outputs;
+  std::vector<kv::SequenceId> ids;
+  for (Interleaved& sequence : sequences) {
+    const int64_t end = std::min<int64_t>(sequence.n_done + sequence.step, std::ssize(sequence.tokens));
+    if (end == sequence.n_done) continue;
+    EXPECT_TRUE(cache.grow(sequence.id, end).has_value());
+    for (int64_t i = sequence.n_done; i < end; ++i) {
+      tokens.push_back(sequence.tokens[static_cast<size_t>(i)]);
+      owners.push_back(static_cast<int32_t>(ids.size()));
+      slots.push_back(static_cast<int32_t>(i));
+      outputs.push_back(static_cast<int32_t>(outputs.size()));
+    }
+    ids.push_back(sequence.id);
+  }
+  if (tokens.empty()) return false;
+  std::vector<float> logits(tokens.size() * static_cast<size_t>(n_vocab));
+  executable.run({.tokens = tokens,
+                  .sequences = owners,
+                  .slots = slots,
+                  .positions = slots,
+                  .outputs = outputs,
+                  .kv = cache.view(ids)},
+                 {.logits = {.data = logits.data(), .rows = std::ssize(outputs), .cols = n_vocab, .stride = n_vocab}});
+  const float* row = logits.data();
+  for (Interleaved& sequence : sequences) {
+    const int64_t end = std::min<int64_t>(sequence.n_done + sequence.step, std::ssize(sequence.tokens));
+    const int64_t n_floats = (end - sequence.n_done) * n_vocab;
+    sequence.logits.insert(sequence.logits.end(), row, row + n_floats);
+    row += n_floats;
+    if (end > sequence.n_done) cache.set_length(sequence.id, end);
+    sequence.n_done = end;
+  }
+  return true;
+}
+
+TEST_P(SameLogits, NextToOtherSequences) {
+  const models::Model m = model();
+  const auto backend = backend_case().make();
+  const std::vector<int32_t> ids = tokens();
+  std::vector<Interleaved> sequences = {
+      {.tokens = ids, .step = 1},
+      {.tokens = {ids.rbegin(), ids.rbegin() + 40}, .step = 13},
+      {.tokens = {ids.begin() + 9, ids.begin() + 39}, .step = 3},
+  };
+  const auto executable = backend->compile(m.program, m.weights, {.max_rows = 17, .max_outputs = 17}).value();
+  const auto cache = kv::Cache::create(*backend, m.program.kv_layers,
+                                       {.type = backend->kv_types().front(), .max_tokens = 512, .max_sequences = 3})
+                         .value();
+  for (Interleaved& sequence : sequences) sequence.id = cache->add_sequence().value();
+  while (run_pass(*executable, *cache, sequences, m.info.n_vocab)) {
+  }
+  for (const Interleaved& sequence : sequences) {
+    expect_same_bits(sequence.logits, logits_alone(*backend, m, sequence.tokens, 64),
+                     "step " + std::to_string(sequence.step));
+  }
+}
+
+TEST_P(SameLogitsOnCpu, WithAnyNumberOfThreads) {
+  const models::Model m = model();
+  const std::vector<int32_t> ids = tokens();
+  const std::vector<float> one = logits_alone(*backend_case().make(), m, ids, 64);
+  for (int n_threads = 2; n_threads <= 4; ++n_threads) {
+    BackendCase other = backend_case();
+    other.n_threads = n_threads;
+    expect_same_bits(logits_alone(*other.make(), m, ids, 64), one, std::to_string(n_threads) + " threads");
+  }
+}
+
+TEST_P(SameLogitsOnCpu, OnEveryInstructionSet) {
+  const models::Model m = model();
+  const std::vector<int32_t> ids = tokens();
+  const BackendCase scalar{.name = "scalar", .isa = "scalar"};
+  expect_same_bits(logits_alone(*backend_case().make(), m, ids, 64), logits_alone(*scalar.make(), m, ids, 64),
+                   backend_case().name);
+}
+
+}  // namespace
+}  // namespace tempo9
