@@ -107,11 +107,32 @@ TEST(Gated, GeluFollowsTheFormula) {
   }
 }
 
+TEST(Gated, SigmoidAndClampedSwigluFollowTheirFormulas) {
+  std::mt19937 rng(8);
+  const int64_t n = 1003;
+  const std::vector<float> gate = random_floats(rng, n, 6.0f);
+  const std::vector<float> up = random_floats(rng, n, 6.0f);
+  const auto run = [&](tensor::Activation activation) {
+    return on_every_isa(
+        gate.size(), [&](const RowKernels& rows, float* to) { rows.gated(activation, gate.data(), up.data(), to, n); });
+  };
+  const std::vector<float> sigmoid = run(tensor::Activation::kSigmoid);
+  const std::vector<float> clamped = run(tensor::Activation::kClampedSwiglu);
+  for (int64_t i = 0; i < n; ++i) {
+    expect_close(sigmoid[i], up[i] / (1.0 + std::exp(-static_cast<double>(gate[i]))), 4 * kUlp, gate[i]);
+    const double g = std::min(gate[i], 7.0f);
+    const double u = std::clamp(up[i], -7.0f, 7.0f);
+    // u + 1 is rounded in relation to itself; the exponent's one rounding counts 1.702 |g| times.
+    expect_close(clamped[i], g / (1.0 + std::exp(-1.702 * g)) * (u + 1.0), kUlp * (5 + 2 * std::fabs(g)), gate[i]);
+  }
+}
+
 TEST(Gated, AgreesOnAwkwardValues) {
   std::mt19937 rng(5);
   const std::vector<float> gate = awkward_floats(rng, 4096);
   const std::vector<float> up = awkward_floats(rng, 4096);
-  for (tensor::Activation activation : {tensor::Activation::kSilu, tensor::Activation::kGeluTanh}) {
+  for (tensor::Activation activation : {tensor::Activation::kSilu, tensor::Activation::kGeluTanh,
+                                        tensor::Activation::kSigmoid, tensor::Activation::kClampedSwiglu}) {
     const std::vector<float> out = on_every_isa(gate.size(), [&](const RowKernels& rows, float* to) {
       rows.gated(activation, gate.data(), up.data(), to, 4096);
     });
@@ -141,10 +162,10 @@ TEST(RopeAngles, AreRightUpToMillionsOfPositions) {
       rows.rope_angles(position, frequencies.data(), n, 1.0f, to, to + n);
     });
     for (int64_t i = 0; i < n; ++i) {
-      const double angle = static_cast<double>(position) * frequencies[i];
+      const float angle = static_cast<float>(position) * frequencies[i];
       // Half an ulp of the rounding; near a zero, the reduced angle's own error of 2^-53 * n.
-      EXPECT_NEAR(out[i], std::cos(angle), 0.6 * kUlp) << angle;
-      EXPECT_NEAR(out[n + i], std::sin(angle), 0.6 * kUlp) << angle;
+      EXPECT_NEAR(out[i], std::cos(static_cast<double>(angle)), 0.6 * kUlp) << angle;
+      EXPECT_NEAR(out[n + i], std::sin(static_cast<double>(angle)), 0.6 * kUlp) << angle;
     }
     if (position == 0) {
       EXPECT_EQ(out[0], 1.0f);

@@ -61,4 +61,15 @@ T9_VEC Vec gelu_tanh(Vec x) {
   return div(x, add(splat(1.0f), exp(minus_2u)));
 }
 
+T9_VEC Vec sigmoid(Vec x) { return div(splat(1.0f), add(splat(1.0f), exp(sub(splat(0.0f), x)))); }
+
+// With g = min(gate, 7) and u = clamp(up, -7, 7): g sigmoid(1.702 g) (u + 1)
+T9_VEC Vec clamped_swiglu(Vec gate, Vec up) {
+  const Vec limit = splat(7.0f);
+  const Vec g = min(limit, gate);
+  const Vec u = min(limit, max(splat(-7.0f), up));
+  const Vec e = exp(mul(g, splat(-1.702f)));
+  return mul(div(g, add(splat(1.0f), e)), add(u, splat(1.0f)));
+}
+
 }  // namespace tempo9::kernels::T9_ISA

@@ -51,15 +51,27 @@ static void add(const float* a, const float* b, float* out, int64_t n) {
   });
 }
 
+template <class Function>
+T9_VEC void gate_by(const Function& function, const float* gate, const float* up, float* out, int64_t n) {
+  for_vectors(n, [&](int64_t i, int64_t count) {
+    store_some(out + i, function(load_some(gate + i, count), load_some(up + i, count)), count);
+  });
+}
+
 static void gated(tensor::Activation activation, const float* gate, const float* up, float* out, int64_t n) {
-  if (activation == tensor::Activation::kSilu) {
-    for_vectors(n, [&](int64_t i, int64_t count) {
-      store_some(out + i, mul(silu(load_some(gate + i, count)), load_some(up + i, count)), count);
-    });
-  } else {
-    for_vectors(n, [&](int64_t i, int64_t count) {
-      store_some(out + i, mul(gelu_tanh(load_some(gate + i, count)), load_some(up + i, count)), count);
-    });
+  switch (activation) {
+    case tensor::Activation::kSilu:
+      gate_by([](Vec g, Vec u) { return mul(silu(g), u); }, gate, up, out, n);
+      break;
+    case tensor::Activation::kGeluTanh:
+      gate_by([](Vec g, Vec u) { return mul(gelu_tanh(g), u); }, gate, up, out, n);
+      break;
+    case tensor::Activation::kSigmoid:
+      gate_by([](Vec g, Vec u) { return mul(sigmoid(g), u); }, gate, up, out, n);
+      break;
+    case tensor::Activation::kClampedSwiglu:
+      gate_by([](Vec g, Vec u) { return clamped_swiglu(g, u); }, gate, up, out, n);
+      break;
   }
 }
 
@@ -69,14 +81,15 @@ static void soft_cap(const float* x, float* out, float cap, int64_t n) {
       n, [&](int64_t i, int64_t count) { store_some(out + i, mul(c, tanh(div(load_some(x + i, count), c))), count); });
 }
 
-// In double: an angle of 10^6 rad has no digits left in a float once reduced. position * frequency is exact (31 + 24
-// bits), as is the first reduction step. pi/2 is held in two doubles. The polynomials are minimax fits of
-// (sin r - r) / r^3 and (cos r - 1 + r^2/2) / r^4 for |r| <= pi/4, in r^2; their error is below 1e-4 ulp of a float.
+// The angle is rounded to f32, as it was when the models were trained; its cosine and sine are not: an angle of 10^6 rad
+// has no digits left in a float once reduced, so that is done in double. The first reduction step is exact, and pi/2 is
+// held in two doubles. The polynomials are minimax fits of (sin r - r) / r^3 and (cos r - 1 + r^2/2) / r^4 for
+// |r| <= pi/4, in r^2; their error is below 1e-4 ulp of a float.
 static void rope_angles(int32_t position, const float* frequencies, int64_t n_pairs, float magnitude, float* cosines,
                         float* sines) {
   const double shifter = 0x1.8p52;  // leaves the nearest integer in the low bits
   for (int64_t i = 0; i < n_pairs; ++i) {
-    const double angle = static_cast<double>(position) * static_cast<double>(frequencies[i]);
+    const double angle = static_cast<float>(position) * frequencies[i];
     const double shifted = __builtin_fma(angle, 0x1.45f306dc9c883p-1, shifter);
     const double n = shifted - shifter;
     double r = __builtin_fma(n, -0x1.921fb54442d18p0, angle);
