@@ -1,4 +1,5 @@
-// The compute threads: parallel regions with barriers and dynamic chunks inside.
+// The compute threads. They work through stages; the chunks of a stage are shared among the threads as they come for
+// them.
 #pragma once
 
 #include <atomic>
@@ -6,22 +7,37 @@
 #include <thread>
 #include <vector>
 
-#include "base/check.h"
-
 namespace tempo9 {
 
 // Physical cores that this process may run on (its affinity mask; of hardware threads that share a core one counts).
 int n_usable_cores();
 
-// A fixed set of threads that run one region at a time. Who calls run() is worker 0, so a pool of 1 has no thread of
-// its own. Waiting is spinning for some microseconds and then sleeping; with more workers than cores it is sleeping at
-// once.
+// What a pool is given to do. A stage begins when all chunks of the one before are done, and sees what they wrote.
+class StagedWork {
+ public:
+  virtual int64_t n_stages() const = 0;  // < 2^16
+  // Chunks of a stage, < 2^23; may be 0. Asked once, just before the stage begins.
+  virtual int64_t n_chunks(int64_t stage) const = 0;
+  // Called once per chunk, in no order, by any worker. `worker` is in [0, n_workers) and tells apart the calls that run
+  // at the same time.
+  virtual void run_chunk(int64_t stage, int64_t chunk, int worker) const = 0;
+
+ protected:
+  ~StagedWork() = default;
+};
+
+// A fixed set of threads. Who calls run() is worker 0, so a pool of 1 has no thread of its own.
 //
-// Used from one thread at a time. Regions do not nest.
+// No thread waits for another that has nothing in hand: a stage ends when its chunks are done, wherever the other
+// workers are. So a worker whose core another process has taken holds the rest up by the one chunk it was in, and comes
+// back to whatever stage is current. (With barriers, at which all must arrive, two threads beside a busy process
+// decoded at a quarter of the speed of one.) A stage of one chunk is run by the worker that completed the stage before,
+// without a word to the others. Waiting is spinning for some microseconds and then sleeping; with more workers than
+// cores it is sleeping at once.
+//
+// Used from one thread at a time.
 class ThreadPool {
  public:
-  class Worker;
-
   // REQUIRES: n_workers >= 1.
   explicit ThreadPool(int n_workers);
   ~ThreadPool();
@@ -30,84 +46,32 @@ class ThreadPool {
 
   int n_workers() const { return n_workers_; }
 
-  // Calls body(Worker&) on every worker at once; returns when all have returned.
-  template <class Body>
-  void run(const Body& body);
+  // Returns when all stages are done.
+  void run(const StagedWork& work);
 
  private:
-  using Entry = void (*)(const void* body, Worker& worker);
-  // Chunk queues that may be used between two barriers.
-  static constexpr int kQueues = 4;
+  struct Claim;
 
-  struct alignas(64) Line {
-    std::atomic<int64_t> value = 0;
-  };
-
-  void run_region(Entry entry, const void* body);
-  void thread_main(int index);
-  void arrive_and_wait(int n_used_queues);
-  // Returns once `word` is no longer `old`.
-  static void wait_for_change(const std::atomic<int32_t>& word, int32_t old, int64_t n_spins);
+  void take_part(int worker);
+  void run_chunks(Claim claim, int worker);
+  void begin_stage_after(int64_t stage, int worker);
+  void announce();
 
   const int n_workers_;
-  int64_t barrier_spins_ = 0;
+  int64_t stage_spins_ = 0;
   int64_t idle_spins_ = 0;
 
-  // Written by worker 0 before `epoch_` moves, read by the others after.
-  Entry entry_ = nullptr;
-  const void* body_ = nullptr;
-  bool stopping_ = false;
+  const StagedWork* work_ = nullptr;  // read only by who holds a chunk of it
 
-  alignas(64) std::atomic<int32_t> epoch_ = 0;  // one more per region
-  alignas(64) std::atomic<int32_t> arrived_ = 0;
-  alignas(64) std::atomic<int32_t> generation_ = 0;  // one more per barrier
-  Line queues_[kQueues];
+  // The current stage, its chunks and how many are taken, in one word: adding 1 takes the next chunk and says at once
+  // which it is and whether it exists.
+  alignas(64) std::atomic<uint64_t> stage_ = 0;
+  alignas(64) std::atomic<int64_t> n_done_ = 0;     // chunks of the current stage
+  alignas(64) std::atomic<int32_t> n_changes_ = 0;  // of stage_; what the workers wait on
+  std::atomic<bool> finished_ = true;               // the last stage of run() is done
+  std::atomic<bool> stopping_ = false;
 
   std::vector<std::thread> threads_;
 };
-
-// A worker's view of the region it is in.
-class ThreadPool::Worker {
- public:
-  int index() const { return index_; }
-  int count() const { return pool_.n_workers_; }
-
-  // Waits until every worker has come here. What they wrote before is visible after.
-  void barrier() {
-    if (count() > 1) pool_.arrive_and_wait(queue_);
-    queue_ = 0;
-  }
-
-  // Shares the chunks [0, n) among the workers: each takes the chunk of its own index first and then the next that is
-  // left, so a worker that is held up takes fewer. Calls body(chunk); does not wait for the others.
-  // REQUIRES: all workers make the same calls, and at most 4 between two barriers.
-  template <class Body>
-  void for_chunks(int64_t n, const Body& body) {
-    if (count() == 1) {
-      for (int64_t chunk = 0; chunk < n; ++chunk) body(chunk);
-      return;
-    }
-    T9_DCHECK(queue_ < kQueues);
-    std::atomic<int64_t>& taken = pool_.queues_[queue_++].value;
-    int64_t chunk = index_;
-    while (chunk < n) {
-      body(chunk);
-      chunk = count() + taken.fetch_add(1, std::memory_order_relaxed);
-    }
-  }
-
- private:
-  friend class ThreadPool;
-  Worker(ThreadPool& pool, int index) : pool_(pool), index_(index) {}
-
-  ThreadPool& pool_;
-  const int index_;
-  int queue_ = 0;  // queues used since the last barrier
-};
-
-template <class Body>
-void ThreadPool::run(const Body& body) {
-  run_region([](const void* b, Worker& worker) { (*static_cast<const Body*>(b))(worker); }, &body);
-}
 
 }  // namespace tempo9

@@ -17,13 +17,13 @@ struct SpanRange {
 // Everything about one attention step of a pass.
 class Attend {
  public:
-  Attend(const AttentionStep& step, const Pass& pass, int worker)
+  Attend(const AttentionStep& step, const Pass& pass)
       : step_(step),
         shape_(step.shape),
         pass_(pass),
         layer_(pass.batch.kv.layers[static_cast<size_t>(step.kv_layer)]),
-        q_(pass.view(step.q, shape_.n_heads * shape_.k_head_dim, worker)),
-        out_(pass.view(step.out, shape_.n_heads * shape_.v_head_dim, worker)) {
+        q_(pass.view(step.q, shape_.n_heads * shape_.k_head_dim)),
+        out_(pass.view(step.out, shape_.n_heads * shape_.v_head_dim)) {
     T9_DCHECK(layer_.type == tensor::KvType::kF16);
   }
 
@@ -48,31 +48,32 @@ class Attend {
   }
 
   // --- By spans: unit * max_spans() + span is a chunk of the first phase, a unit one of the second.
+  // With two units per worker the threads are busy without splitting, which saves a stage.
+  bool is_by_spans() const {
+    return pass_.n_workers() > 1 && n_units() < 2 * pass_.n_workers() && max_spans() > 1 &&
+           n_units() * max_spans() * state_floats() <= std::ssize(pass_.span_states);
+  }
   int64_t max_spans() const {
     int64_t n = 0;
     for (const RowBlock& block : pass_.row_blocks) n = std::max(n, spans_of(block).end - spans_of(block).begin);
     return n;
   }
-  int64_t state_floats() const {
-    int64_t rows = 0;
-    for (const RowBlock& block : pass_.row_blocks) rows = std::max(rows, block.rows);
-    return attention_state_floats(rows * group(), shape_.v_head_dim);
-  }
-  void run_span(int64_t unit, int64_t index, float* states) const {
+  void run_span(int64_t chunk) const {
+    const int64_t unit = chunk / max_spans();
+    const int64_t index = chunk % max_spans();
     const RowBlock& block = pass_.row_blocks[static_cast<size_t>(unit / shape_.n_kv_heads)];
     const SpanRange spans = spans_of(block);
     if (spans.begin + index >= spans.end) return;
     kernels().attend_span(shape_, rows_of(block), unit % shape_.n_kv_heads, spans.begin + index,
-                          attention_state(states, vectors_of(block)));
+                          attention_state(span_state(unit, index), vectors_of(block)));
   }
-  // `states` are those of the unit's spans, `stride` floats apart.
-  void merge_unit(int64_t unit, float* states, int64_t stride) const {
+  void merge_unit(int64_t unit) const {
     const RowBlock& block = pass_.row_blocks[static_cast<size_t>(unit / shape_.n_kv_heads)];
     const SpanRange spans = spans_of(block);
     const int64_t n_vectors = vectors_of(block);
-    const kernels::AttentionState total = attention_state(states, n_vectors);
+    const kernels::AttentionState total = attention_state(span_state(unit, 0), n_vectors);
     for (int64_t i = 1; i < spans.end - spans.begin; ++i) {
-      kernels().merge(shape_, n_vectors, attention_state(states + i * stride, n_vectors), total);
+      kernels().merge(shape_, n_vectors, attention_state(span_state(unit, i), n_vectors), total);
     }
     finish(block, unit % shape_.n_kv_heads, total);
   }
@@ -81,6 +82,16 @@ class Attend {
   const kernels::AttentionKernels& kernels() const { return *pass_.isa.attention_f16; }
   int64_t group() const { return shape_.n_heads / shape_.n_kv_heads; }
   int64_t vectors_of(const RowBlock& block) const { return block.rows * group(); }
+
+  // The state of span `index` of a unit.
+  float* span_state(int64_t unit, int64_t index) const {
+    return pass_.span_states.data() + (unit * max_spans() + index) * state_floats();
+  }
+  int64_t state_floats() const {
+    int64_t rows = 0;
+    for (const RowBlock& block : pass_.row_blocks) rows = std::max(rows, block.rows);
+    return attention_state_floats(rows * group(), shape_.v_head_dim);
+  }
 
   // From the span of the first key that the block's first row sees to that of its last row's own.
   SpanRange spans_of(const RowBlock& block) const {
@@ -117,28 +128,21 @@ class Attend {
 
 }  // namespace
 
-void run_step(const AttentionStep& step, const Pass& pass, ThreadPool::Worker& worker) {
-  const Attend attend(step, pass, worker.index());
-  const int64_t n_units = attend.n_units();
-  const int64_t n_spans = attend.max_spans();
-  const int64_t stride = attend.state_floats();
-  // With two units per worker the threads are busy without splitting, which saves a barrier.
-  const bool by_spans = worker.count() > 1 && n_spans > 1 && n_units < 2 * worker.count() &&
-                        n_units * n_spans * stride <= std::ssize(pass.span_states);
-  if (by_spans) {
-    const auto states = [&](int64_t unit) { return pass.span_states.data() + unit * n_spans * stride; };
-    worker.for_chunks(n_units * n_spans, [&](int64_t chunk) {
-      const int64_t unit = chunk / n_spans;
-      const int64_t span = chunk % n_spans;
-      attend.run_span(unit, span, states(unit) + span * stride);
-    });
-    worker.barrier();
-    worker.for_chunks(n_units, [&](int64_t unit) { attend.merge_unit(unit, states(unit), stride); });
+int64_t n_chunks(const AttentionStep& step, const Pass& pass, int64_t phase) {
+  const Attend attend(step, pass);
+  if (!attend.is_by_spans()) return phase == 0 ? attend.n_units() : 0;
+  return phase == 0 ? attend.n_units() * attend.max_spans() : attend.n_units();
+}
+
+void run_chunk(const AttentionStep& step, const Pass& pass, int64_t phase, int64_t chunk, int worker) {
+  const Attend attend(step, pass);
+  if (phase == 1) {
+    attend.merge_unit(chunk);
+  } else if (attend.is_by_spans()) {
+    attend.run_span(chunk);
   } else {
-    const WorkerMemory& memory = pass.workers[static_cast<size_t>(worker.index())];
-    worker.for_chunks(n_units, [&](int64_t unit) { attend.run_unit(unit, memory); });
+    attend.run_unit(chunk, pass.workers[static_cast<size_t>(worker)]);
   }
-  worker.barrier();
 }
 
 }  // namespace tempo9::backends::cpu

@@ -4,6 +4,7 @@
 
 #include "backends/cpu/pass.h"
 #include "base/check.h"
+#include "base/thread_pool.h"
 
 namespace tempo9::backends::cpu {
 namespace {
@@ -27,12 +28,32 @@ int64_t unit_state_floats(const Plan& plan) {
   return floats;
 }
 
+// Some steps of a plan as the pool takes them: kPhases stages each.
+class StepsOfPass final : public StagedWork {
+ public:
+  StepsOfPass(const Pass& pass, std::span<const Step> steps) : pass_(pass), steps_(steps) {}
+
+  int64_t n_stages() const override { return std::ssize(steps_) * kPhases; }
+  int64_t n_chunks(int64_t stage) const override {
+    return std::visit([&](const auto& work) { return cpu::n_chunks(work, pass_, stage % kPhases); }, step(stage).work);
+  }
+  void run_chunk(int64_t stage, int64_t chunk, int worker) const override {
+    std::visit([&](const auto& work) { cpu::run_chunk(work, pass_, stage % kPhases, chunk, worker); },
+               step(stage).work);
+  }
+
+ private:
+  const Step& step(int64_t stage) const { return steps_[static_cast<size_t>(stage / kPhases)]; }
+
+  const Pass& pass_;
+  std::span<const Step> steps_;
+};
+
 class CpuExecutable final : public Executable {
  public:
   CpuExecutable(const tensor::Program& program, const CompileOptions& options, const kernels::Isa& isa,
                 ThreadPool& pool)
       : program_(program), options_(options), isa_(isa), pool_(pool) {
-    max_rows_ = std::max(options.max_rows, options.max_outputs);
     row_blocks_.reserve(static_cast<size_t>(options.max_rows));
   }
 
@@ -47,35 +68,38 @@ class CpuExecutable final : public Executable {
   }
 
   void run(const tensor::Batch& batch, const RunOutputs& outputs, const Observer* observer) override {
-    T9_CHECK(batch.n_rows() <= options_.max_rows && batch.n_outputs() <= options_.max_outputs);
+    T9_CHECK(batch.n_rows() <= options_.max_rows && batch.n_outputs() <= batch.n_rows());
+    T9_CHECK(batch.n_outputs() <= options_.max_outputs);
     if (batch.n_rows() == 0) return;
     split_rows(batch);
     const Plan& plan = observer == nullptr ? fused_ : traced_;
     const Pass pass{.plan = plan,
                     .isa = isa_,
                     .batch = batch,
-                    .logits = outputs.logits,
+                    .outputs = outputs,
                     .cells = cells_.data(),
-                    .max_rows = max_rows_,
                     .workers = workers_,
                     .row_blocks = row_blocks_,
                     .span_states = span_state_floats()};
-    pool_.run([&](ThreadPool::Worker& worker) {
-      for (const Step& step : plan.steps) {
-        std::visit([&](const auto& work) { run_step(work, pass, worker); }, step.work);
-        if (observer != nullptr) show(step, pass, worker, *observer);
+    if (observer == nullptr) {
+      pool_.run(StepsOfPass(pass, plan.steps));
+      return;
+    }
+    for (const Step& step : plan.steps) {
+      pool_.run(StepsOfPass(pass, {&step, 1}));
+      for (const auto& [value, cell] : step.values) {
+        (*observer)(value, pass.view(cell, program_.values[static_cast<size_t>(value)].cols));
       }
-    });
+    }
   }
 
  private:
   Result<void> reserve_memory() {
     const size_t bytes_per_row = std::max(fused_.bytes_per_row, traced_.bytes_per_row);
-    const size_t cell_bytes = align(bytes_per_row);
     const size_t scratch_bytes = align(std::max(fused_.matmul_scratch_bytes, traced_.matmul_scratch_bytes));
     const size_t state_bytes = align(static_cast<size_t>(unit_state_floats(fused_)) * sizeof(float));
-    const size_t worker_bytes = cell_bytes + scratch_bytes + 2 * state_bytes;
-    T9_TRY(cells, Buffer::reserve(bytes_per_row * static_cast<size_t>(max_rows_)));
+    const size_t worker_bytes = scratch_bytes + 2 * state_bytes;
+    T9_TRY(cells, Buffer::reserve(bytes_per_row * static_cast<size_t>(options_.max_rows)));
     T9_TRY(private_memory, Buffer::reserve(worker_bytes * static_cast<size_t>(pool_.n_workers())));
     T9_TRY(span_states, Buffer::reserve(kSpanStateBytes));
     cells_ = std::move(cells);
@@ -83,9 +107,8 @@ class CpuExecutable final : public Executable {
     span_states_ = std::move(span_states);
     for (int i = 0; i < pool_.n_workers(); ++i) {
       std::byte* base = private_memory_.data() + worker_bytes * static_cast<size_t>(i);
-      std::byte* states = base + cell_bytes + scratch_bytes;
-      workers_.push_back({.cells = base,
-                          .scratch = base + cell_bytes,
+      std::byte* states = base + scratch_bytes;
+      workers_.push_back({.scratch = base,
                           .part = reinterpret_cast<float*>(states),
                           .total = reinterpret_cast<float*>(states + state_bytes)});
     }
@@ -107,17 +130,6 @@ class CpuExecutable final : public Executable {
     }
   }
 
-  // On the caller's thread, while the others wait.
-  void show(const Step& step, const Pass& pass, ThreadPool::Worker& worker, const Observer& observer) const {
-    worker.barrier();
-    if (worker.index() == 0) {
-      for (const auto& [value, cell] : step.values) {
-        observer(value, pass.view(cell, program_.values[static_cast<size_t>(value)].cols, 0));
-      }
-    }
-    worker.barrier();
-  }
-
   const tensor::Program program_;
   const CompileOptions options_;
   const kernels::Isa& isa_;
@@ -126,7 +138,6 @@ class CpuExecutable final : public Executable {
   Weights weights_;
   Plan fused_;
   Plan traced_;  // for runs with an observer
-  int64_t max_rows_ = 0;
   Buffer cells_;
   Buffer private_memory_;
   Buffer span_states_;

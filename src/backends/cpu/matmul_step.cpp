@@ -10,7 +10,7 @@ namespace {
 // Up to this many activation rows a product is a matter of reading the weights (spec performance section 1).
 constexpr int64_t kFewRows = 8;
 
-int64_t n_chunks(int64_t n, int64_t chunk) { return (n + chunk - 1) / chunk; }
+int64_t n_parts(int64_t n, int64_t part) { return (n + part - 1) / part; }
 
 kernels::QuantizedRows rows_of(const kernels::QuantizedRows& x, tensor::IndexRange rows) {
   kernels::QuantizedRows part = x;
@@ -37,22 +37,21 @@ void add_bias(const kernels::RowKernels& kernels, const float* bias, tensor::Ind
 void run_product(const Product& product, const Pass& pass, int worker, tensor::IndexRange panel,
                  tensor::IndexRange rows) {
   const tensor::WeightView& weight = product.weight;
-  const tensor::MatView<float> out = rows_of(pass.view(product.out, weight.rows, worker), rows);
+  const tensor::MatView<float> out = rows_of(pass.view(product.out, weight.rows), rows);
   std::byte* scratch = pass.workers[static_cast<size_t>(worker)].scratch;
   if (product.quant != nullptr) {
-    const kernels::QuantizedRows x =
-        quantized_view(pass.data(product.x, worker), product.format, pass.capacity(product.x), weight.cols);
+    const kernels::QuantizedRows x = pass.quantized(product.x, product.format, weight.cols);
     product.quant(weight, panel, rows_of(x, rows), out, scratch);
   } else {
-    const tensor::MatView<const float> x = pass.view(product.x, weight.cols, worker);
+    const tensor::MatView<const float> x = pass.view(product.x, weight.cols);
     product.floating(weight, panel, rows_of(x, rows), out, scratch);
   }
   if (product.bias != nullptr) add_bias(*pass.isa.rows, product.bias, panel, out);
 }
 
-void run_gated(const GatedOp& op, const Pass& pass, int worker, tensor::IndexRange cols, tensor::IndexRange rows) {
+void run_gated(const GatedOp& op, const Pass& pass, tensor::IndexRange cols, tensor::IndexRange rows) {
   for (int64_t r = rows.begin; r < rows.end; ++r) {
-    const auto at = [&](CellId cell) { return pass.row(cell, r, worker) + cols.begin; };
+    const auto at = [&](CellId cell) { return pass.row(cell, r) + cols.begin; };
     pass.isa.rows->gated(op.activation, at(op.gate), at(op.up), at(op.out), cols.size());
   }
 }
@@ -67,14 +66,14 @@ struct Chunking {
 
   Chunking(const MatMulStep& s, int64_t rows) : step(s), n_rows(rows), row_block(rows) {
     for (const ProductGroup& group : s.groups) {
-      n_panels += n_chunks(group.products.front().weight.rows, panel_rows(group));
+      n_panels += n_parts(group.products.front().weight.rows, panel_rows(group));
       if (rows > kFewRows) row_block = std::min(row_block, group.row_block);
     }
   }
   int64_t panel_rows(const ProductGroup& group) const {
     return n_rows <= kFewRows ? group.panel_few : group.panel_many;
   }
-  int64_t size() const { return n_panels * n_chunks(n_rows, row_block); }
+  int64_t size() const { return n_rows == 0 ? 0 : n_panels * n_parts(n_rows, row_block); }
 
   void run(int64_t chunk, const Pass& pass, int worker) const {
     const int64_t first_row = chunk / n_panels * row_block;
@@ -82,7 +81,7 @@ struct Chunking {
     int64_t index = chunk % n_panels;
     auto group = step.groups.begin();
     while (true) {
-      const int64_t n = n_chunks(group->products.front().weight.rows, panel_rows(*group));
+      const int64_t n = n_parts(group->products.front().weight.rows, panel_rows(*group));
       if (index < n) break;
       index -= n;
       ++group;
@@ -90,18 +89,18 @@ struct Chunking {
     const int64_t begin = index * panel_rows(*group);
     const tensor::IndexRange panel{begin, std::min(group->products.front().weight.rows, begin + panel_rows(*group))};
     for (const Product& product : group->products) run_product(product, pass, worker, panel, rows);
-    if (group->gated) run_gated(*group->gated, pass, worker, panel, rows);
+    if (group->gated) run_gated(*group->gated, pass, panel, rows);
   }
 };
 
 }  // namespace
 
-void run_step(const MatMulStep& step, const Pass& pass, ThreadPool::Worker& worker) {
-  const int64_t n_rows = pass.n_rows(step.rows);
-  if (n_rows == 0) return;
-  const Chunking chunks(step, n_rows);
-  worker.for_chunks(chunks.size(), [&](int64_t chunk) { chunks.run(chunk, pass, worker.index()); });
-  worker.barrier();
+int64_t n_chunks(const MatMulStep& step, const Pass& pass, int64_t phase) {
+  return phase == 0 ? Chunking(step, pass.n_rows(step.rows)).size() : 0;
+}
+
+void run_chunk(const MatMulStep& step, const Pass& pass, int64_t, int64_t chunk, int worker) {
+  Chunking(step, pass.n_rows(step.rows)).run(chunk, pass, worker);
 }
 
 }  // namespace tempo9::backends::cpu

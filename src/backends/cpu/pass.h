@@ -1,10 +1,10 @@
-// One run of a plan over one batch, as all threads see it: where each row of each cell lies, and the steps' work.
+// One run of a plan over one batch, as all threads see it: where each row of each cell lies, and the work of the steps.
 #pragma once
 
 #include <span>
 
+#include "backends/backend.h"
 #include "backends/cpu/plan.h"
-#include "base/thread_pool.h"
 #include "tensor/batch.h"
 
 namespace tempo9::backends::cpu {
@@ -18,7 +18,6 @@ inline constexpr int64_t kAttentionRows = 32;
 
 // Memory of one worker.
 struct WorkerMemory {
-  std::byte* cells = nullptr;    // Plan::bytes_per_row, for passes of one row
   std::byte* scratch = nullptr;  // for matrix products
   float* part = nullptr;         // attention state of a span; see attention_state_floats
   float* total = nullptr;
@@ -35,9 +34,8 @@ struct Pass {
   const Plan& plan;
   const kernels::Isa& isa;
   const tensor::Batch& batch;
-  tensor::MatView<float> logits;
-  std::byte* cells = nullptr;  // Plan::bytes_per_row for each of max_rows
-  int64_t max_rows = 0;
+  RunOutputs outputs;
+  std::byte* cells = nullptr;  // Plan::bytes_per_row for each row of the batch
   std::span<const WorkerMemory> workers;
   std::span<const RowBlock> row_blocks;
   // Attention states of spans that different workers compute, when there is too little else to share.
@@ -46,36 +44,32 @@ struct Pass {
   int64_t n_rows(tensor::RowSet rows) const {
     return rows == tensor::RowSet::kBatch ? batch.n_rows() : batch.n_outputs();
   }
-  bool single_row() const { return batch.n_rows() == 1; }
+  int64_t n_workers() const { return std::ssize(workers); }
 
-  // The start of a cell as `worker` sees it.
-  std::byte* data(CellId id, int worker) const {
-    const Cell& cell = plan.cells[static_cast<size_t>(id)];
-    if (cell.is_logits) return reinterpret_cast<std::byte*>(logits.data);
-    if (cell.per_worker && single_row()) return workers[static_cast<size_t>(worker)].cells + cell.offset;
-    return cells + cell.offset * static_cast<size_t>(max_rows);
+  const Cell& cell(CellId id) const { return plan.cells[static_cast<size_t>(id)]; }
+  std::byte* data(CellId id) const { return cells + cell(id).offset * static_cast<size_t>(batch.n_rows()); }
+  tensor::MatView<float> view(CellId id, int64_t cols) const {
+    const Cell& c = cell(id);
+    const int64_t rows = n_rows(c.rows);
+    if (c.place == Cell::Place::kLogits) return {outputs.logits.data, rows, cols, outputs.logits.stride};
+    if (c.place == Cell::Place::kHidden && outputs.hidden.data != nullptr) {
+      return {outputs.hidden.data, rows, cols, outputs.hidden.stride};
+    }
+    return {reinterpret_cast<float*>(data(id)), rows, cols, static_cast<int64_t>(c.row_bytes / sizeof(float))};
   }
-  // Rows that the parts of a quantised cell are laid out for.
-  int64_t capacity(CellId id) const {
-    return plan.cells[static_cast<size_t>(id)].per_worker && single_row() ? 1 : max_rows;
-  }
-  int64_t stride(CellId id) const {
-    const Cell& cell = plan.cells[static_cast<size_t>(id)];
-    return cell.is_logits ? logits.stride : static_cast<int64_t>(cell.row_bytes / sizeof(float));
-  }
-  tensor::MatView<float> view(CellId id, int64_t cols, int worker) const {
-    const Cell& cell = plan.cells[static_cast<size_t>(id)];
-    return {reinterpret_cast<float*>(data(id, worker)), n_rows(cell.rows), cols, stride(id)};
-  }
-  float* row(CellId id, int64_t r, int worker) const {
-    return reinterpret_cast<float*>(data(id, worker)) + r * stride(id);
+  float* row(CellId id, int64_t r) const { return view(id, 0).row(r); }
+  kernels::QuantizedRows quantized(CellId id, kernels::ActFormat format, int64_t cols) const {
+    return quantized_view(data(id), format, n_rows(cell(id).rows), cols);
   }
 };
 
-// Each is called by every worker with the same step; together they do all of it. They end with a barrier unless the
-// step is redundant in this pass.
-void run_step(const RowStep& step, const Pass& pass, ThreadPool::Worker& worker);
-void run_step(const MatMulStep& step, const Pass& pass, ThreadPool::Worker& worker);
-void run_step(const AttentionStep& step, const Pass& pass, ThreadPool::Worker& worker);
+// A step has up to kPhases stages, whose chunks the workers share (base/thread_pool.h).
+inline constexpr int64_t kPhases = 2;
+int64_t n_chunks(const RowStep& step, const Pass& pass, int64_t phase);
+int64_t n_chunks(const MatMulStep& step, const Pass& pass, int64_t phase);
+int64_t n_chunks(const AttentionStep& step, const Pass& pass, int64_t phase);
+void run_chunk(const RowStep& step, const Pass& pass, int64_t phase, int64_t chunk, int worker);
+void run_chunk(const MatMulStep& step, const Pass& pass, int64_t phase, int64_t chunk, int worker);
+void run_chunk(const AttentionStep& step, const Pass& pass, int64_t phase, int64_t chunk, int worker);
 
 }  // namespace tempo9::backends::cpu

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <tuple>
 
 #include "base/check.h"
@@ -33,10 +34,6 @@ struct Reads {
   std::vector<ValueId> operator()(const tensor::DeltaNet& op) const { return {op.qkv, op.beta, op.alpha}; }
   std::vector<ValueId> operator()(const tensor::Input&) const { return {}; }
   std::vector<ValueId> operator()(const auto& op) const { return {op.x}; }
-};
-struct Makes {
-  ValueId operator()(const tensor::KvWrite&) const { return kNone; }
-  ValueId operator()(const auto& op) const { return op.out; }
 };
 struct WorksOn {
   const tensor::Program& program;
@@ -114,7 +111,6 @@ class Planner {
       T9_CHECK_MSG(n_emitted > 0, "operations of the program wait for each other");
       n_left -= n_emitted;
     }
-    mark_per_worker_cells();
     place_cells();
     return std::move(plan_);
   }
@@ -183,10 +179,6 @@ class Planner {
     step.ops.push_back(std::move(op));
     if (const auto* write = std::get_if<tensor::KvWrite>(&program_.ops[index])) {
       pending_writes_.erase(std::ranges::find(pending_writes_, write->kv_layer));
-      step.exclusive = true;
-    } else {
-      const ValueId out = std::visit(Makes{}, program_.ops[index]);
-      step.exclusive = step.exclusive || out == program_.logits;
     }
     return {};
   }
@@ -246,17 +238,19 @@ class Planner {
 
   // The angles of a row are worked out once per pass, in the first step, for all layers that turn alike.
   CellId angle_cell(const tensor::Rope& op) {
-    const auto [entry, is_new] = angle_cells_.try_emplace({op.frequencies, op.magnitude}, -1);
+    const auto [entry, is_new] = angle_cells_.try_emplace({op.frequencies, op.axes, op.magnitude}, -1);
     if (is_new) {
       const std::vector<float>& frequencies = program_.rope_frequencies[static_cast<size_t>(op.frequencies)];
       entry->second = new_cell(RowSet::kBatch, 2 * frequencies.size() * sizeof(float));
       uses_.back().first = 0;
       auto* first = std::get_if<RowStep>(&plan_.steps.front().work);
       T9_CHECK_MSG(first != nullptr && first->rows == RowSet::kBatch, "a program starts with a row operation");
-      first->ops.push_back(AnglesOp{.frequencies = frequencies.data(),
-                                    .n_pairs = std::ssize(frequencies),
-                                    .magnitude = op.magnitude,
-                                    .out = entry->second});
+      first->ops.push_back(
+          AnglesOp{.frequencies = frequencies.data(),
+                   .axes = op.axes == kNone ? nullptr : program_.rope_axes[static_cast<size_t>(op.axes)].data(),
+                   .n_pairs = std::ssize(frequencies),
+                   .magnitude = op.magnitude,
+                   .out = entry->second});
     }
     return use_cell(entry->second);
   }
@@ -382,7 +376,8 @@ class Planner {
   }
   CellId make(ValueId id) {
     const CellId cell = new_cell(value(id).rows, static_cast<size_t>(value(id).cols) * sizeof(float));
-    plan_.cells.back().is_logits = id == program_.logits;
+    if (id == program_.logits) plan_.cells.back().place = Cell::Place::kLogits;
+    if (id == program_.hidden) plan_.cells.back().place = Cell::Place::kHidden;
     value_cells_[static_cast<size_t>(id)] = cell;
     plan_.steps.back().values.emplace_back(id, cell);
     return cell;
@@ -406,21 +401,6 @@ class Planner {
                             program_.weights[index].name, tensor::dtype_name(weight.dtype), weight.depth));
   }
 
-  bool is_redundant(size_t step) const {
-    const auto* rows = std::get_if<RowStep>(&plan_.steps[step].work);
-    return rows != nullptr && !rows->exclusive;
-  }
-
-  void mark_per_worker_cells() {
-    for (size_t i = 0; i < plan_.cells.size(); ++i) plan_.cells[i].per_worker = is_redundant(uses_[i].first);
-  }
-
-  // The end of the step after which nobody can still be reading what `step` reads: redundant steps have no barrier.
-  size_t safe_after(size_t step) const {
-    while (step + 1 < plan_.steps.size() && is_redundant(step)) ++step;
-    return step;
-  }
-
   // First fit by the order in which cells are made: a cell's memory is free for cells of later steps once its last
   // reader is done.
   void place_cells() {
@@ -429,17 +409,16 @@ class Planner {
     };
     std::vector<Placed> live;  // by address
     std::vector<size_t> order(plan_.cells.size());
-    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::iota(order.begin(), order.end(), size_t{0});
     std::ranges::stable_sort(order, {}, [this](size_t i) { return uses_[i].first; });
     for (const size_t i : order) {
       Cell& cell = plan_.cells[i];
-      if (cell.is_logits) continue;
       std::erase_if(live, [&](const Placed& placed) { return placed.free_after < uses_[i].first; });
       size_t offset = 0;
       auto before = live.begin();
       while (before != live.end() && before->begin < offset + cell.row_bytes) offset = (before++)->end;
       cell.offset = offset;
-      live.insert(before, {offset, offset + cell.row_bytes, safe_after(uses_[i].last)});
+      live.insert(before, {offset, offset + cell.row_bytes, uses_[i].last});
       plan_.bytes_per_row = std::max(plan_.bytes_per_row, offset + cell.row_bytes);
     }
   }
@@ -454,7 +433,7 @@ class Planner {
   std::vector<int32_t> pending_writes_;  // KV layers of the KvWrites to come
   std::vector<CellId> value_cells_;      // -1: not made yet
   std::map<std::pair<ValueId, ActFormat>, CellId> quantized_cells_;
-  std::map<std::pair<int32_t, float>, CellId> angle_cells_;
+  std::map<std::tuple<int32_t, int32_t, float>, CellId> angle_cells_;
   std::vector<Use> uses_;  // per cell: the step that makes it and the last that reads it
 };
 

@@ -1,9 +1,9 @@
 // What a program becomes on the CPU: a short list of steps, each of which the threads share, over cells of working
 // memory. Plain data; making it is plan.cpp, running it executable.cpp.
 //
-// A step ends with a barrier, so few steps are good. Operations that look at one row only are joined to row steps,
-// products that do not need each other to matmul steps; both follow from what depends on what, not from the order in
-// the program.
+// Between two steps the threads wait for each other, so few steps are good. Operations that look at one row only are
+// joined to row steps, products that do not need each other to matmul steps; both follow from what depends on what, not
+// from the order in the program.
 #pragma once
 
 #include <optional>
@@ -25,15 +25,15 @@ using CellId = int32_t;
 struct Cell {
   tensor::RowSet rows = tensor::RowSet::kBatch;
   size_t row_bytes = 0;  // a multiple of 64
-  // In a pass of one row, every worker computes this for itself and has its own copy: see RowStep::exclusive.
-  bool per_worker = false;
-  bool is_logits = false;  // lies in the caller's memory
-  size_t offset = 0;       // in row_bytes: the cell starts at offset * (rows there is room for)
+  enum class Place : uint8_t { kHere, kLogits, kHidden };
+  Place place = Place::kHere;  // or in the caller's memory, if it gives some
+  size_t offset = 0;           // per row of the batch: the cell starts at offset * rows
 };
 
 // --- Operations on one row -------------------------------------------------------------------------------------------
 struct AnglesOp {
   const float* frequencies = nullptr;
+  const uint8_t* axes = nullptr;  // plane of positions of each pair; may be null
   int64_t n_pairs = 0;
   float magnitude = 1.0f;
   CellId out = -1;  // cosines, then sines
@@ -100,12 +100,10 @@ struct QuantizeOp {
 using RowOp = std::variant<AnglesOp, EmbedOp, NormOp, AddOp, RotateOp, KvStoreOp, GatedOp, SelectOp, CapOp, QuantizeOp>;
 
 // --- Steps -----------------------------------------------------------------------------------------------------------
-// Runs `ops` on each row, one after another. In a pass of one row every worker does so for itself, into cells of its
-// own, which costs less than a barrier; unless the step is exclusive, because it writes pages or logits.
+// Runs `ops` on each row, one after another.
 struct RowStep {
   tensor::RowSet rows = tensor::RowSet::kBatch;
   std::vector<RowOp> ops;
-  bool exclusive = false;
 };
 
 struct Product {

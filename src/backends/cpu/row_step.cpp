@@ -10,12 +10,21 @@ namespace {
 // One operation on one row.
 class RowRunner {
  public:
-  RowRunner(const Pass& pass, int worker, int64_t row) : pass_(pass), rows_(*pass.isa.rows), worker_(worker), r_(row) {}
+  RowRunner(const Pass& pass, int64_t row) : pass_(pass), rows_(*pass.isa.rows), r_(row) {}
 
+  // Pairs that turn by the same plane of positions are done together. Text has one plane, which stands for all.
   void operator()(const AnglesOp& op) const {
-    float* angles = at(op.out);
-    const int32_t position = pass_.batch.positions[static_cast<size_t>(r_)];
-    rows_.rope_angles(position, op.frequencies, op.n_pairs, op.magnitude, angles, angles + op.n_pairs);
+    float* cosines = at(op.out);
+    float* sines = cosines + op.n_pairs;
+    const bool has_planes = op.axes != nullptr && std::ssize(pass_.batch.positions) > pass_.batch.n_rows();
+    for (int64_t i = 0; i < op.n_pairs;) {
+      int64_t end = op.n_pairs;
+      if (has_planes) end = std::find_if(op.axes + i, op.axes + end, [&](auto a) { return a != op.axes[i]; }) - op.axes;
+      const int64_t plane = has_planes ? op.axes[i] : 0;
+      const int32_t position = pass_.batch.positions[static_cast<size_t>(plane * pass_.batch.n_rows() + r_)];
+      rows_.rope_angles(position, op.frequencies + i, end - i, op.magnitude, cosines + i, sines + i);
+      i = end;
+    }
   }
   void operator()(const EmbedOp& op) const {
     float* out = at(op.out);
@@ -45,44 +54,39 @@ class RowRunner {
   void operator()(const GatedOp& op) const { rows_.gated(op.activation, at(op.gate), at(op.up), at(op.out), op.cols); }
   void operator()(const SelectOp& op) const {
     const int64_t from = pass_.batch.outputs[static_cast<size_t>(r_)];
-    std::copy_n(pass_.row(op.x, from, worker_), op.cols, at(op.out));
+    std::copy_n(pass_.row(op.x, from), op.cols, at(op.out));
   }
   void operator()(const CapOp& op) const { rows_.soft_cap(at(op.x), at(op.out), op.cap, op.cols); }
   void operator()(const QuantizeOp& op) const {
-    pass_.isa.matmul->quantize(pass_.view(op.x, op.cols, worker_), {r_, r_ + 1},
-                               quantized_view(pass_.data(op.out, worker_), op.format, pass_.capacity(op.out), op.cols));
+    pass_.isa.matmul->quantize(pass_.view(op.x, op.cols), {r_, r_ + 1}, pass_.quantized(op.out, op.format, op.cols));
   }
 
  private:
-  float* at(CellId cell) const { return pass_.row(cell, r_, worker_); }
+  float* at(CellId cell) const { return pass_.row(cell, r_); }
 
   const Pass& pass_;
   const kernels::RowKernels& rows_;
-  const int worker_;
   const int64_t r_;
 };
 
-void run_row(const RowStep& step, const Pass& pass, int worker, int64_t row) {
-  const RowRunner runner(pass, worker, row);
-  for (const RowOp& op : step.ops) std::visit(runner, op);
-}
+// A few chunks per worker, so that a late one takes fewer.
+int64_t chunk_rows(int64_t n_rows, const Pass& pass) { return std::max<int64_t>(1, n_rows / (pass.n_workers() * 4)); }
 
 }  // namespace
 
-void run_step(const RowStep& step, const Pass& pass, ThreadPool::Worker& worker) {
+int64_t n_chunks(const RowStep& step, const Pass& pass, int64_t phase) {
+  const int64_t n_rows = phase == 0 ? pass.n_rows(step.rows) : 0;
+  const int64_t per_chunk = chunk_rows(n_rows, pass);
+  return (n_rows + per_chunk - 1) / per_chunk;
+}
+
+void run_chunk(const RowStep& step, const Pass& pass, int64_t, int64_t chunk, int) {
   const int64_t n_rows = pass.n_rows(step.rows);
-  if (n_rows == 0) return;
-  if (pass.single_row() && !step.exclusive) {
-    run_row(step, pass, worker.index(), 0);
-    return;
+  const int64_t per_chunk = chunk_rows(n_rows, pass);
+  for (int64_t r = chunk * per_chunk; r < std::min(n_rows, (chunk + 1) * per_chunk); ++r) {
+    const RowRunner runner(pass, r);
+    for (const RowOp& op : step.ops) std::visit(runner, op);
   }
-  // A few chunks per worker, so that a late one takes fewer.
-  const int64_t chunk_rows = std::max<int64_t>(1, n_rows / (int64_t{worker.count()} * 4));
-  worker.for_chunks((n_rows + chunk_rows - 1) / chunk_rows, [&](int64_t chunk) {
-    const int64_t end = std::min(n_rows, (chunk + 1) * chunk_rows);
-    for (int64_t r = chunk * chunk_rows; r < end; ++r) run_row(step, pass, worker.index(), r);
-  });
-  worker.barrier();
 }
 
 }  // namespace tempo9::backends::cpu
