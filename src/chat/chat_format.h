@@ -1,8 +1,10 @@
 // A model's way of writing conversations: its template, with the special-token texts it is rendered with.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "chat/message.h"
@@ -15,25 +17,40 @@ namespace tempo9::chat {
 // Immutable; any thread may render.
 class ChatFormat {
  public:
-  // Reads tokenizer.chat_template (and its named forms). A model without a template, or with one that does not parse,
-  // still loads: `render` then gives the error, which says so.
+  // Reads tokenizer.chat_template (and its named forms; `tool_use` serves conversations with tools). A model without a
+  // template, or with one that does not parse, still loads: `render` then gives the error, which says so.
   static ChatFormat create(const gguf::Metadata& metadata, const tokenizer::Tokenizer& tokenizer);
   // From a template's text alone, for `tempo9 render --template`.
   static ChatFormat from_source(std::string_view source, std::string bos_token, std::string eos_token);
 
+  // The prompt. A leading run of system messages is rendered as one. Text may begin with the BOS token; encode_prompt
+  // (prompt_tokens.h) sees to it that there is one BOS.
+  // Errors: kUnsupported when there is no usable template; else as Template::render.
   Result<Rendered> render(const Conversation& conversation,
                           std::chrono::system_clock::time_point now = std::chrono::system_clock::now()) const;
   // The template's variables given as they are (`render --raw-context`).
   Result<Rendered> render_raw(const Json& variables, std::chrono::system_clock::time_point now) const;
 
   // Why there is no usable template; empty when there is one.
-  const std::string& problem() const { return problem_; }
+  const std::string& problem() const { return default_.problem; }
 
  private:
-  std::shared_ptr<const Template> template_;
-  std::string problem_;
+  struct Source {
+    std::shared_ptr<const Template> parsed;
+    std::string problem;
+  };
+
+  static Source parse(std::string_view source);
+  Result<Rendered> render_with(const Source& source, const Json& variables, const RenderOptions& options) const;
+
+  Source default_;
+  Source with_tools_;  // both empty: the default serves
   std::string bos_token_;
   std::string eos_token_;
 };
+
+// The variables that `conversation` becomes (spec tool-calling 10.1), in the shape of OpenAI's API; without tools, the
+// variable `tools` is null. template_kwargs cannot replace the others.
+Json template_variables(const Conversation& conversation, std::string_view bos_token, std::string_view eos_token);
 
 }  // namespace tempo9::chat

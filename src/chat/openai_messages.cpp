@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+
+#include "chat/json_text.h"
 
 namespace tempo9::chat {
 namespace {
@@ -95,8 +98,8 @@ Json parse_arguments(const Json* arguments) {
   if (!arguments->is_string()) return *arguments;
   const auto& text = arguments->get_ref<const std::string&>();
   if (text.find_first_not_of(" \t\r\n") == std::string::npos) return Json::object();
-  Json parsed = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  return parsed.is_object() ? parsed : Json(text);
+  std::optional<Json> parsed = parse_json_text(text);
+  return parsed && parsed->is_object() ? *std::move(parsed) : Json(text);
 }
 
 Result<ToolCall> parse_function(const Json& function, const std::string& path) {

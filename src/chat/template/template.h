@@ -3,7 +3,6 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -19,8 +18,9 @@ namespace tempo9::chat {
 struct TemplateLimits {
   size_t source_bytes = 1 << 20;
   size_t output_bytes = 64 << 20;
-  int64_t steps = 20'000'000;  // statements and expressions evaluated
-  int depth = 200;             // nesting of expressions, blocks and macro calls
+  size_t memory_bytes = 512 << 20;  // values alive at one time, the variables included
+  int64_t steps = 20'000'000;       // statements and expressions evaluated
+  int depth = 200;                  // nesting of expressions, blocks and macro calls
 };
 
 // Prompt text, and which bytes of it the template itself wrote. Only those may become control tokens; message content,
@@ -31,7 +31,7 @@ struct Rendered {
 };
 
 struct RenderOptions {
-  // Names whose string values count as template text (bos_token, eos_token).
+  // Names whose string values count as template text. "messages[].role" is that field of each element.
   std::vector<std::string> trusted_variables = {"bos_token", "eos_token"};
   // For strftime_now.
   std::chrono::system_clock::time_point now = std::chrono::system_clock::now();

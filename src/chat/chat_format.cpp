@@ -1,0 +1,138 @@
+#include "chat/chat_format.h"
+
+#include <fmt/format.h>
+
+namespace tempo9::chat {
+namespace {
+
+constexpr std::string_view kTemplateKey = "tokenizer.chat_template";
+constexpr std::string_view kToolTemplateName = "tool_use";
+
+// Empty when absent, or not a string.
+std::string find_text(const gguf::Metadata& metadata, std::string_view key) {
+  auto text = metadata.find_string(key);
+  return text && *text ? **std::move(text) : std::string();
+}
+
+// The only named template of a file that has no default one; empty when there are none or several.
+std::string only_named_template(const gguf::Metadata& metadata) {
+  const std::string prefix = std::string(kTemplateKey) + ".";
+  std::string found;
+  for (auto it = metadata.entries().lower_bound(prefix); it != metadata.entries().end(); ++it) {
+    if (!it->first.starts_with(prefix)) break;
+    if (!found.empty()) return {};
+    found = find_text(metadata, it->first);
+  }
+  return found;
+}
+
+std::string token_text(const tokenizer::Tokenizer& tokenizer, std::optional<int32_t> id) {
+  return id ? std::string(tokenizer.token_text(*id)) : std::string();
+}
+
+std::string_view role_name(Role role) {
+  switch (role) {
+    case Role::kSystem:
+      return "system";
+    case Role::kUser:
+      return "user";
+    case Role::kAssistant:
+      return "assistant";
+    case Role::kTool:
+      return "tool";
+  }
+  return "user";
+}
+
+Json tool_calls_json(const std::vector<ToolCall>& calls) {
+  Json list = Json::array();
+  for (const ToolCall& call : calls) {
+    list.push_back(
+        {{"id", call.id}, {"type", "function"}, {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
+  }
+  return list;
+}
+
+Json message_json(const Message& message) {
+  Json json = {{"role", role_name(message.role)}, {"content", message.content}};
+  if (!message.reasoning.empty()) json["reasoning_content"] = message.reasoning;
+  if (!message.tool_calls.empty()) json["tool_calls"] = tool_calls_json(message.tool_calls);
+  if (message.role == Role::kTool) json["tool_call_id"] = message.tool_call_id;
+  if (!message.name.empty()) json["name"] = message.name;
+  return json;
+}
+
+// Many templates take one system message, at the beginning; clients send several.
+Json messages_json(const std::vector<Message>& messages) {
+  Json list = Json::array();
+  size_t n_system = 0;
+  while (n_system < messages.size() && messages[n_system].role == Role::kSystem) ++n_system;
+  if (n_system > 0) {
+    Message merged = messages[0];
+    for (size_t i = 1; i < n_system; ++i) merged.content += "\n\n" + messages[i].content;
+    list.push_back(message_json(merged));
+  }
+  for (size_t i = n_system; i < messages.size(); ++i) list.push_back(message_json(messages[i]));
+  return list;
+}
+
+}  // namespace
+
+ChatFormat ChatFormat::create(const gguf::Metadata& metadata, const tokenizer::Tokenizer& tokenizer) {
+  std::string source = find_text(metadata, kTemplateKey);
+  if (source.empty()) source = only_named_template(metadata);
+  ChatFormat format =
+      from_source(source, token_text(tokenizer, tokenizer.bos()), token_text(tokenizer, tokenizer.eos()));
+  if (source.empty()) format.default_ = {nullptr, "the model file has no chat template"};
+  const std::string tool_source = find_text(metadata, fmt::format("{}.{}", kTemplateKey, kToolTemplateName));
+  if (!tool_source.empty()) format.with_tools_ = parse(tool_source);
+  return format;
+}
+
+ChatFormat ChatFormat::from_source(std::string_view source, std::string bos_token, std::string eos_token) {
+  ChatFormat format;
+  format.default_ = parse(source);
+  format.bos_token_ = std::move(bos_token);
+  format.eos_token_ = std::move(eos_token);
+  return format;
+}
+
+ChatFormat::Source ChatFormat::parse(std::string_view source) {
+  auto parsed = Template::parse(source);
+  if (!parsed) return {nullptr, "the chat template does not parse: " + parsed.error().message()};
+  return {std::make_shared<const Template>(*std::move(parsed)), ""};
+}
+
+Result<Rendered> ChatFormat::render_with(const Source& source, const Json& variables,
+                                         const RenderOptions& options) const {
+  if (!source.parsed) return fail(Error(ErrorCode::kUnsupported, source.problem).with_reason("template_error"));
+  return source.parsed->render(variables, options);
+}
+
+Result<Rendered> ChatFormat::render(const Conversation& conversation, std::chrono::system_clock::time_point now) const {
+  RenderOptions options;
+  options.now = now;
+  // A template may write '<|' + message.role + '|>'. The role is one of four words, whoever sent the message.
+  options.trusted_variables.emplace_back("messages[].role");
+  const bool has_tool_template = with_tools_.parsed || !with_tools_.problem.empty();
+  const Source& source = !conversation.tools.empty() && has_tool_template ? with_tools_ : default_;
+  return render_with(source, template_variables(conversation, bos_token_, eos_token_), options);
+}
+
+Result<Rendered> ChatFormat::render_raw(const Json& variables, std::chrono::system_clock::time_point now) const {
+  RenderOptions options;
+  options.now = now;
+  return render_with(default_, variables, options);
+}
+
+Json template_variables(const Conversation& conversation, std::string_view bos_token, std::string_view eos_token) {
+  Json variables = conversation.template_kwargs.is_object() ? conversation.template_kwargs : Json::object();
+  variables["messages"] = messages_json(conversation.messages);
+  variables["tools"] = conversation.tools.empty() ? Json() : Json(conversation.tools);
+  variables["add_generation_prompt"] = conversation.add_generation_prompt;
+  variables["bos_token"] = bos_token;
+  variables["eos_token"] = eos_token;
+  return variables;
+}
+
+}  // namespace tempo9::chat
