@@ -80,6 +80,7 @@ class GenerationAnswer : public http::Answer {
   ~GenerationAnswer() override {
     notify({});
     if (ended_) return;
+    spdlog::info("event=client_left request={}", request_id_);
     preparation_->cancel();
     if (stream_) stream_->cancel();
   }
@@ -127,7 +128,7 @@ class GenerationAnswer : public http::Answer {
     if (!result) return std::nullopt;
     if (!*result) {
       const Error& error = result->error();
-      spdlog::debug("event=refused request={} reason={} message=\"{}\"", request_id_, error.reason(), error.message());
+      spdlog::info("event=refused request={} reason={} message=\"{}\"", request_id_, error.reason(), error.message());
       return note_end({.head = dialect_.write_error(error, request_id_), .bytes = {}, .is_last = true});
     }
     stream_ = std::move((*result)->stream);

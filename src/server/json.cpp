@@ -101,7 +101,9 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
   bool end_array() override { return close(); }
   bool key(string_t& name) override {
     key_ = std::move(name);
-    return true;
+    if (levels_.back().node->size() < kMaxJsonKeys) return true;
+    problem_ = fmt::format("an object has more than {} keys", kMaxJsonKeys);
+    return false;
   }
 
   bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& error) override {

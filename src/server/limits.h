@@ -29,9 +29,9 @@ inline constexpr int kNetworkThreads = 2;
 inline constexpr int kPrepareThreads = 2;
 
 inline constexpr size_t kMaxJsonDepth = 512;
+// Of one object. Finding a field walks the keys; a logit_bias over the largest vocabulary (262,144) fits.
+inline constexpr size_t kMaxJsonKeys = 300'000;
 inline constexpr size_t kMaxStopStrings = 16;
-// Encoding gives up here: a prompt this long fits no context, and its exact length is no longer of interest.
-inline constexpr int64_t kMaxPromptTokens = 4'000'000;
 // Work is queued and no engine step has ended for this long: /health says so.
 inline constexpr double kStalledAfterSeconds = 30.0;
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "server/limits.h"
+#include "chat/prompt_tokens.h"
 
 namespace tempo9::server {
 
@@ -44,22 +44,22 @@ Result<void> check_logit_bias(const SamplingFields& sampling, const tokenizer::T
   return {};
 }
 
-Result<std::vector<int32_t>> encode_prompt(const chat::Rendered& rendered, const tokenizer::Tokenizer& tokenizer,
-                                           int64_t context_length, const std::function<bool()>& is_cancelled) {
-  const tokenizer::EncodeOptions options{.parse_special = true,
-                                         .special_allowed = rendered.trusted,
-                                         .max_tokens = std::max(kMaxPromptTokens, context_length + 1),
-                                         .is_cancelled = is_cancelled};
-  auto encoded = tokenizer.encode(rendered.text, options);
+Error does_not_fit(int64_t n_tokens, int64_t context_length) {
+  return Error(ErrorCode::kInvalidInput, "The prompt is too long.").with_overflow(n_tokens, context_length);
+}
+
+Result<std::vector<int32_t>> encode(const chat::Rendered& rendered, const tokenizer::Tokenizer& tokenizer,
+                                    int64_t context_length, const std::function<bool()>& is_cancelled) {
+  tokenizer::EncodeOptions options;
+  options.max_tokens = context_length;
+  options.is_cancelled = is_cancelled;
+  auto encoded = chat::encode_prompt(tokenizer, rendered, options);
   if (!encoded && encoded.error().overflow()) {
-    const int64_t n_tokens = encoded.error().overflow()->n_tokens;
-    return fail(Error(ErrorCode::kInvalidInput, "The prompt is too long.").with_overflow(n_tokens, context_length));
+    return fail(does_not_fit(encoded.error().overflow()->n_tokens, context_length));
   }
-  if (!encoded) return encoded;
-  // Most templates write the BOS themselves.
-  const std::optional<int32_t> bos = tokenizer.bos();
-  if (tokenizer.adds_bos() && bos && (encoded->empty() || encoded->front() != *bos)) {
-    encoded->insert(encoded->begin(), *bos);
+  // One token of the context is the answer's at least.
+  if (encoded && static_cast<int64_t>(encoded->size()) >= context_length) {
+    return fail(does_not_fit(static_cast<int64_t>(encoded->size()), context_length));
   }
   return encoded;
 }
@@ -71,12 +71,7 @@ Result<engine::Request> prepare(const ChatRequest& request, const ServerContext&
   T9_TRY_VOID(check_logit_bias(request.sampling, context.tokenizer));
   T9_TRY(rendered, context.chat_format.render(request.conversation));
   if (is_cancelled()) return fail(ErrorCode::kCancelled, "The client has gone.");
-  const int64_t context_length = context.engine.context_length();
-  T9_TRY(prompt, encode_prompt(rendered, context.tokenizer, context_length, is_cancelled));
-  const auto n_tokens = static_cast<int64_t>(prompt.size());
-  if (n_tokens >= context_length) {
-    return fail(Error(ErrorCode::kInvalidInput, "The prompt is too long.").with_overflow(n_tokens, context_length));
-  }
+  T9_TRY(prompt, encode(rendered, context.tokenizer, context.engine.context_length(), is_cancelled));
   return engine::Request{.id = sender.request_id,
                          .client = sender.client,
                          .prompt = std::move(prompt),

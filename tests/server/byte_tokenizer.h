@@ -25,10 +25,10 @@ class ByteTokenizer : public tokenizer::Tokenizer {
       const auto control = control_at(text, i, options);
       ids.push_back(control ? kBos + static_cast<int32_t>(*control) : static_cast<uint8_t>(text[i]));
       i += control ? kControl[*control].size() : 1;
-      if (options.max_tokens > 0 && static_cast<int64_t>(ids.size()) > options.max_tokens) {
-        return fail(Error(ErrorCode::kOutOfCapacity, "too many tokens")
-                        .with_overflow(static_cast<int64_t>(ids.size()), options.max_tokens));
-      }
+    }
+    const auto n = static_cast<int64_t>(ids.size());
+    if (options.max_tokens > 0 && n > options.max_tokens) {
+      return fail(Error(ErrorCode::kOutOfCapacity, "too many tokens").with_overflow(n, options.max_tokens));
     }
     return ids;
   }

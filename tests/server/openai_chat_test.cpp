@@ -11,7 +11,9 @@ using engine::FinishReason;
 engine::Event token_event(std::string text, int32_t token, float logprob) {
   engine::Event event = text_event(std::move(text));
   event.tokens = {token};
-  event.logprobs = {{.chosen = {token, logprob}, .top = {{token, logprob}, {'z', -INFINITY}}}};
+  event.logprobs = {{.chosen = {token, logprob},
+                     .top = {{token, logprob}, {'z', -INFINITY}},
+                     .bytes = std::string(1, static_cast<char>(token))}};
   return event;
 }
 

@@ -19,18 +19,22 @@ constexpr float kLowestLogprob = -9999.0f;  // stands for minus infinity, which 
 std::string sse(const Json& data) { return fmt::format("data: {}\n\n", dump_json(data)); }
 constexpr std::string_view kDone = "data: [DONE]\n\n";
 
-Json logprob_entry(const engine::TokenLogprob& entry, const tokenizer::Tokenizer& tokenizer) {
-  const std::string_view piece = tokenizer.piece(entry.token, /*special=*/true);
-  Json bytes = Json::array();
-  for (const char c : piece) bytes.push_back(static_cast<uint8_t>(c));
-  const float logprob = std::isfinite(entry.logprob) ? entry.logprob : kLowestLogprob;
-  return {{"token", sanitize_utf8(piece)}, {"logprob", logprob}, {"bytes", std::move(bytes)}};
+Json logprob_entry(float logprob, std::string_view bytes) {
+  Json numbers = Json::array();
+  for (const char c : bytes) numbers.push_back(static_cast<uint8_t>(c));
+  return {{"token", sanitize_utf8(bytes)},
+          {"logprob", std::isfinite(logprob) ? logprob : kLowestLogprob},
+          {"bytes", std::move(numbers)}};
 }
 
+// The chosen token stands with its part of the answer, so that the entries' bytes join to the text; the others with
+// what they would have written.
 Json token_entry(const engine::TokenInfo& info, const tokenizer::Tokenizer& tokenizer) {
-  Json entry = logprob_entry(info.chosen, tokenizer);
+  Json entry = logprob_entry(info.chosen.logprob, info.bytes);
   Json top = Json::array();
-  for (const auto& candidate : info.top) top.push_back(logprob_entry(candidate, tokenizer));
+  for (const engine::TokenLogprob& candidate : info.top) {
+    top.push_back(logprob_entry(candidate.logprob, tokenizer.piece(candidate.token, /*special=*/true)));
+  }
   entry["top_logprobs"] = std::move(top);
   return entry;
 }
