@@ -1,12 +1,15 @@
 // tempo9: flags and subcommands. With a model it serves; the subcommands are instruments.
-#include <fmt/format.h>
-
 #include "cli/commands.h"
+#include "cli/serve.h"
+#include "cli/usage.h"
 
 int main(int argc, char** argv) {
   using namespace tempo9::cli;
   CLI::App app("tempo9: a local LLM server for GGUF models", "tempo9");
   app.set_version_flag("--version", "tempo9 " TEMPO9_VERSION);
+  add_help_texts(app);
+  ServeOptions serve_options;
+  add_serve_options(app, serve_options);
   int exit_code = kExitOk;
   add_inspect_command(app, exit_code);
   add_eval_command(app, exit_code);
@@ -16,7 +19,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kExitOk : kExitUsage;
+    return report_parse_end(app, error);
   }
-  return exit_code;
+  return app.get_subcommands().empty() ? serve(serve_options) : exit_code;
 }

@@ -1,0 +1,148 @@
+// The server as a process: flags, exit codes, start, signals.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "server/http_client.h"
+
+namespace tempo9::testing {
+namespace {
+
+std::string golden_model() { return std::string(T9_SOURCE_DIR) + "/tests/goldens/llama/model.gguf"; }
+
+// A running tempo9 whose stderr is read; killed at the end if it still runs.
+class Process {
+ public:
+  explicit Process(std::vector<std::string> arguments) {
+    int ends[2] = {-1, -1};
+    if (pipe2(ends, O_CLOEXEC) != 0) return;
+    pid_ = fork();
+    if (pid_ == 0) {
+      dup2(ends[1], STDERR_FILENO);
+      arguments.insert(arguments.begin(), TEMPO9_BINARY);
+      std::vector<char*> argv;
+      for (std::string& argument : arguments) argv.push_back(argument.data());
+      argv.push_back(nullptr);
+      execv(TEMPO9_BINARY, argv.data());
+      _exit(127);
+    }
+    close(ends[1]);
+    stderr_ = ends[0];
+  }
+  ~Process() {
+    if (pid_ > 0) {
+      kill(pid_, SIGKILL);
+      waitpid(pid_, nullptr, 0);
+    }
+    close(stderr_);
+  }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  // The port from the start summary; 0 when the process ended without one.
+  uint16_t wait_port() {
+    static const std::regex kAddress(R"(address +http://127\.0\.0\.1:(\d+)\n)");
+    std::smatch match;
+    while (!std::regex_search(text_, match, kAddress)) {
+      if (!read_more()) return 0;
+    }
+    return static_cast<uint16_t>(std::stoi(match[1]));
+  }
+  void send(int signal) { kill(pid_, signal); }
+  // Everything it wrote to stderr, once it has ended.
+  const std::string& wait_end() {
+    while (read_more()) {
+    }
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+    pid_ = -1;
+    return text_;
+  }
+  int exit_code() const { return exit_code_; }
+
+ private:
+  bool read_more() {
+    char bytes[4096];
+    const ssize_t n = read(stderr_, bytes, sizeof bytes);
+    if (n <= 0) return false;
+    text_.append(bytes, static_cast<size_t>(n));
+    return true;
+  }
+
+  pid_t pid_ = -1;
+  int stderr_ = -1;
+  std::string text_;
+  int exit_code_ = -1;
+};
+
+struct BadUse {
+  std::vector<std::string> arguments;
+  int exit_code;
+  const char* message;
+};
+
+TEST(Serve, SaysInOneLineWhatIsWrongAndTheWayOut) {
+  const std::string folder = std::filesystem::temp_directory_path() / ("tempo9-serve-" + std::to_string(getpid()));
+  std::filesystem::create_directories(folder);
+  const std::string empty = folder + "/empty.gguf";
+  std::ofstream(empty).close();
+  for (const BadUse& use : std::vector<BadUse>{
+           {{}, 2, "no model given; try 'tempo9 --gguf FILE'"},
+           {{"--prot", "1", golden_model()}, 2, "unknown flag --prot; did you mean --port?"},
+           {{"--something-else"}, 2, "unknown flag --something-else"},
+           {{golden_model(), "second"}, 2, "unexpected argument 'second'"},
+           {{"--port", "70000", golden_model()}, 2, "--port"},
+           {{"--max-batch", "0", golden_model()}, 2, "--max-batch"},
+           {{"--backend", "gpu", golden_model()}, 2, "--backend"},
+           {{"--ollama", "qwen3"}, 2, "--ollama is not available in this version"},
+           {{"--list-ollama"}, 2, "--list-ollama is not available in this version"},
+           {{"--speculation-k", "2", golden_model()}, 2, "--speculation-k is not available in this version"},
+           {{"--gguf", folder + "/none.gguf"}, 1, "none.gguf"},
+           {{folder}, 1, "is a directory"},
+           {{empty}, 1, "empty.gguf"},
+           {{"--isa", "mmx", golden_model()}, 1, "mmx"},
+       }) {
+    Process process(use.arguments);
+    const std::string text = process.wait_end();
+    EXPECT_EQ(process.exit_code(), use.exit_code) << text;
+    EXPECT_TRUE(text.starts_with("tempo9: error: ")) << text;
+    EXPECT_NE(text.find(use.message), std::string::npos) << text;
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+  }
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Serve, StartsAnswersAndStopsOnASignal) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    Process process({golden_model(), "--port", "0", "--name", "golden", "--max-length", "64", "--threads", "1"});
+    const uint16_t port = process.wait_port();
+    ASSERT_NE(port, 0) << process.wait_end();
+    EXPECT_EQ(http_request(port, "GET", "/health").status, 200);
+    EXPECT_NE(http_request(port, "GET", "/v1/models").body.find(R"("id":"golden")"), std::string::npos);
+    HttpClient idle(port);
+    process.send(signal);
+    EXPECT_NE(process.wait_end().find("stopping"), std::string::npos);
+    EXPECT_EQ(process.exit_code(), 0);
+  }
+}
+
+TEST(Serve, APortInUseIsAnErrorWithItsNumber) {
+  Process first({golden_model(), "--port", "0"});
+  const uint16_t port = first.wait_port();
+  ASSERT_NE(port, 0) << first.wait_end();
+  Process second({golden_model(), "--port", std::to_string(port)});
+  EXPECT_NE(second.wait_end().find("port " + std::to_string(port) + " is in use"), std::string::npos);
+  EXPECT_EQ(second.exit_code(), 1);
+}
+
+}  // namespace
+}  // namespace tempo9::testing
