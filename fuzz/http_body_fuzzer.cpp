@@ -1,0 +1,40 @@
+// Bytes as a chat request's body: parsed, and when that works rendered and tokenized, up to the engine's door.
+#include "chat/chat_format.h"
+#include "server/app.h"
+#include "server/byte_tokenizer.h"
+#include "server/dialects/openai_chat.h"
+#include "server/prepare.h"
+#include "server/scripted_service.h"
+
+namespace {
+
+using namespace tempo9;
+
+struct World {
+  testing::ScriptedService service;
+  testing::ByteTokenizer tokenizer;
+  chat::ChatFormat format = chat::ChatFormat::from_source(
+      "{% for m in messages %}<turn>{{ m.role }}:{{ m.content }}{{ m.tool_calls | tojson }}{% endfor %}"
+      "{{ tools | tojson }}<turn>assistant:",
+      "<s>", "</s>");
+  server::ServerContext context{.engine = service,
+                                .tokenizer = tokenizer,
+                                .chat_format = format,
+                                .model = {.name = "fuzz", .created_s = 0, .context_length = 4096},
+                                .sampling_defaults = {}};
+  server::WorkerPool workers{1};
+  server::App app{context, workers};
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const World world;
+  const auto request = server::parse_openai_chat(std::string(reinterpret_cast<const char*>(data), size), world.app);
+  if (request) {
+    const auto prepared =
+        server::prepare(*request, world.context, {.request_id = "r", .client = "c"}, [] { return false; });
+    static_cast<void>(prepared);
+  }
+  return 0;
+}
