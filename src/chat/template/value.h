@@ -18,12 +18,78 @@
 
 namespace tempo9::chat {
 
+class Dict;
 class Value;
+struct BoundMethod;
 struct Builtin;
 struct For;
+struct List;
 struct Loop;
 struct MacroObject;
+struct Namespace;
 struct Scope;
+struct String;
+
+// A missing variable, key or element. `problem` is what using it reports.
+struct Undefined {
+  std::shared_ptr<const std::string> problem;
+};
+
+struct None {};
+
+class Value {
+ public:
+  using Storage = std::variant<Undefined, None, bool, int64_t, double, std::shared_ptr<const String>,
+                               std::shared_ptr<List>, std::shared_ptr<Dict>, Namespace*, const MacroObject*,
+                               std::shared_ptr<Loop>, std::shared_ptr<const BoundMethod>, const Builtin*>;
+
+  Value() = default;  // undefined
+  Value(None none) : storage_(none) {}
+  Value(bool value) : storage_(value) {}
+  Value(int value) : storage_(static_cast<int64_t>(value)) {}
+  Value(int64_t value) : storage_(value) {}
+  Value(double value) : storage_(value) {}
+  Value(std::shared_ptr<const String> string) : storage_(std::move(string)) {}
+  Value(std::shared_ptr<List> list) : storage_(std::move(list)) {}
+  Value(std::shared_ptr<Dict> dict) : storage_(std::move(dict)) {}
+  Value(Namespace* space) : storage_(space) {}
+  Value(const MacroObject* macro) : storage_(macro) {}
+  Value(std::shared_ptr<Loop> loop) : storage_(std::move(loop)) {}
+  Value(std::shared_ptr<const BoundMethod> method) : storage_(std::move(method)) {}
+  Value(const Builtin* function) : storage_(function) {}
+  static Value undefined(std::string problem);
+
+  template <class T>
+  bool is() const {
+    return std::holds_alternative<T>(storage_);
+  }
+  bool is_undefined() const { return is<Undefined>(); }
+  bool is_none() const { return is<None>(); }
+  bool is_string() const { return is<std::shared_ptr<const String>>(); }
+  bool is_list() const { return is<std::shared_ptr<List>>(); }
+  bool is_dict() const { return is<std::shared_ptr<Dict>>(); }
+  bool is_integral() const { return is<int64_t>() || is<bool>(); }  // a Python bool is an int
+  bool is_number() const { return is_integral() || is<double>(); }
+  bool is_callable() const;
+
+  // REQUIRES: the value is of that kind.
+  const Text& text() const;
+  bool is_markup() const;
+  std::string_view bytes() const;
+  const std::shared_ptr<List>& list() const { return std::get<std::shared_ptr<List>>(storage_); }
+  const std::vector<Value>& items() const;
+  const std::shared_ptr<Dict>& dict() const { return std::get<std::shared_ptr<Dict>>(storage_); }
+  int64_t integer() const { return is<bool>() ? std::get<bool>(storage_) : std::get<int64_t>(storage_); }
+  double number() const { return is<double>() ? std::get<double>(storage_) : static_cast<double>(integer()); }
+  template <class T>
+  const T& get() const {
+    return std::get<T>(storage_);
+  }
+  const Storage& storage() const { return storage_; }
+
+ private:
+  Storage storage_;
+};
 
 struct String {
   String(Text value, Meter* payer, bool markup = false);
@@ -91,82 +157,18 @@ class Dict {
   Meter& payer_;
   std::vector<std::pair<Value, Value>> entries_;
   std::map<std::string_view, size_t> text_index_;  // views into the keys
-  bool has_other_keys_ = false;
   int nesting_ = 1;
   size_t paid_bytes_ = 0;
 };
 
-// The one mutable object: its attributes survive the scopes they are set in. Owned by the rendering.
+// Its attributes survive the scopes they are set in. Owned by the rendering.
 struct Namespace {
   std::vector<std::pair<std::string, Value>> attributes;
   Value* find(std::string_view name);
   void set(std::string_view name, Value value);
 };
 
-// A missing variable, key or element. `problem` is what using it reports.
-struct Undefined {
-  std::shared_ptr<const std::string> problem;
-};
-
-struct None {};
-
 // A method together with the value it was looked up on.
-struct BoundMethod;
-
-class Value {
- public:
-  using Storage = std::variant<Undefined, None, bool, int64_t, double, std::shared_ptr<const String>,
-                               std::shared_ptr<List>, std::shared_ptr<Dict>, Namespace*, const MacroObject*,
-                               std::shared_ptr<Loop>, std::shared_ptr<const BoundMethod>, const Builtin*>;
-
-  Value() = default;  // undefined
-  Value(None none) : storage_(none) {}
-  Value(bool value) : storage_(value) {}
-  Value(int value) : storage_(static_cast<int64_t>(value)) {}
-  Value(int64_t value) : storage_(value) {}
-  Value(double value) : storage_(value) {}
-  Value(std::shared_ptr<const String> string) : storage_(std::move(string)) {}
-  Value(std::shared_ptr<List> list) : storage_(std::move(list)) {}
-  Value(std::shared_ptr<Dict> dict) : storage_(std::move(dict)) {}
-  Value(Namespace* space) : storage_(space) {}
-  Value(const MacroObject* macro) : storage_(macro) {}
-  Value(std::shared_ptr<Loop> loop) : storage_(std::move(loop)) {}
-  Value(std::shared_ptr<const BoundMethod> method) : storage_(std::move(method)) {}
-  Value(const Builtin* function) : storage_(function) {}
-  static Value undefined(std::string problem);
-
-  template <class T>
-  bool is() const {
-    return std::holds_alternative<T>(storage_);
-  }
-  bool is_undefined() const { return is<Undefined>(); }
-  bool is_none() const { return is<None>(); }
-  bool is_string() const { return is<std::shared_ptr<const String>>(); }
-  bool is_list() const { return is<std::shared_ptr<List>>(); }
-  bool is_dict() const { return is<std::shared_ptr<Dict>>(); }
-  bool is_integral() const { return is<int64_t>() || is<bool>(); }  // a Python bool is an int
-  bool is_number() const { return is_integral() || is<double>(); }
-  bool is_callable() const;
-
-  // REQUIRES: the value is of that kind.
-  const Text& text() const { return std::get<std::shared_ptr<const String>>(storage_)->text; }
-  bool is_markup() const { return is_string() && std::get<std::shared_ptr<const String>>(storage_)->is_markup; }
-  std::string_view bytes() const { return text().bytes; }
-  const std::shared_ptr<List>& list() const { return std::get<std::shared_ptr<List>>(storage_); }
-  const std::vector<Value>& items() const { return list()->items; }
-  const std::shared_ptr<Dict>& dict() const { return std::get<std::shared_ptr<Dict>>(storage_); }
-  int64_t integer() const { return is<bool>() ? std::get<bool>(storage_) : std::get<int64_t>(storage_); }
-  double number() const { return is<double>() ? std::get<double>(storage_) : static_cast<double>(integer()); }
-  template <class T>
-  const T& get() const {
-    return std::get<T>(storage_);
-  }
-  const Storage& storage() const { return storage_; }
-
- private:
-  Storage storage_;
-};
-
 struct BoundMethod {
   Value self;
   const Builtin* method;
@@ -180,6 +182,13 @@ struct Loop {
   const For* recursive = nullptr;  // the statement, when it is marked recursive
   Scope* scope = nullptr;          // the one around the statement; set with `recursive`
 };
+
+inline const Text& Value::text() const { return std::get<std::shared_ptr<const String>>(storage_)->text; }
+inline std::string_view Value::bytes() const { return text().bytes; }
+inline bool Value::is_markup() const {
+  return is_string() && std::get<std::shared_ptr<const String>>(storage_)->is_markup;
+}
+inline const std::vector<Value>& Value::items() const { return list()->items; }
 
 // What using an undefined value reports. REQUIRES: value.is_undefined().
 Error undefined_error(const Value& value);
