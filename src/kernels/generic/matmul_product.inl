@@ -154,8 +154,8 @@ T9_INLINE void finish_block(const ActBlock<M>& act, const typename T::Header* co
 
 // Fetches weights ahead of their use. In place, kLanes rows are one run of memory, but what is read of it jumps from
 // row to row, which hardware prefetchers do not follow: without this, reading from memory is 2 to 4 times slower. Into
-// L2, because L1 is too small for long rows; two groups ahead, but only one where that is more than 16 KiB: both were
-// best.
+// L2, because L1 is too small for long rows. Two groups ahead; one where that is more than 16 KiB, to keep the start of
+// a call short (between one and two the figures there do not decide: docs/experiments.md).
 template <class T>
 struct Prefetcher {
   const uint8_t* next;
