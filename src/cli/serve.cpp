@@ -14,6 +14,7 @@
 
 #include "backends/cpu/cpu.h"
 #include "backends/reference/reference.h"
+#include "base/mapped_file.h"
 #include "chat/chat_format.h"
 #include "cli/commands.h"
 #include "cli/prefault.h"
@@ -45,12 +46,27 @@ Result<std::unique_ptr<backends::Backend>> make_backend(const ServeOptions& opti
   return backends::make_cpu_backend({.n_threads = options.n_threads, .isa = options.isa});
 }
 
+// The model file's own template, or the one that the user gives instead.
+Result<chat::ChatFormat> make_chat_format(const ServeOptions& options, const gguf::Metadata& metadata,
+                                          const tokenizer::Tokenizer& tokenizer) {
+  if (options.chat_template.empty()) return chat::ChatFormat::create(metadata, tokenizer);
+  T9_TRY(file, MappedFile::open(options.chat_template));
+  const auto bytes = file.bytes();
+  const auto text = [&](std::optional<int32_t> id) { return std::string(id ? tokenizer.token_text(*id) : ""); };
+  chat::ChatFormat format = chat::ChatFormat::from_source({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
+                                                          text(tokenizer.bos()), text(tokenizer.eos()));
+  if (!format.problem().empty()) {
+    return fail(ErrorCode::kInvalidInput, fmt::format("{}: {}", options.chat_template, format.problem()));
+  }
+  return format;
+}
+
 Result<Loaded> load(const ServeOptions& options) {
   T9_TRY(opened, gguf::File::open(options.gguf));
   std::shared_ptr<const gguf::File> file = std::move(opened);
   T9_TRY(model, models::load_model(file));
   T9_TRY(tokenizer, tokenizer::Tokenizer::create(file->metadata()));
-  chat::ChatFormat chat_format = chat::ChatFormat::create(file->metadata(), *tokenizer);
+  T9_TRY(chat_format, make_chat_format(options, file->metadata(), *tokenizer));
   T9_TRY(backend, make_backend(options));
   prefault(model.weights);
   const engine::EngineOptions engine_options{.context_length = std::min(options.max_length, model.info.context_length),
@@ -204,6 +220,9 @@ void add_model_options(CLI::App& app, ServeOptions& options) {
   app.add_option("--gguf,FILE", options.gguf, "Model file (the first part of a split one); --gguf may be left out")
       ->type_name("PATH")
       ->group("Model");
+  app.add_option("--chat-template", options.chat_template, "Jinja chat template to use instead of the model file's own")
+      ->group("Model")
+      ->type_name("FILE");
   app.add_option("--name", options.name, "What the model lists report; default: the file's name")
       ->type_name("STRING")
       ->group("Model");

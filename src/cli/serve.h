@@ -10,6 +10,7 @@ namespace tempo9::cli {
 struct ServeOptions {
   std::string gguf;
   std::string name;
+  std::string chat_template;  // path; empty: the model file's own
   uint16_t port = 11435;
   int64_t max_length = 32768;
   int64_t max_batch = 16;
