@@ -30,8 +30,8 @@ class StagedWork {
 //
 // No thread waits for another that has nothing in hand: a stage ends when its chunks are done, wherever the other
 // workers are. So a worker whose core another process has taken holds the rest up by the one chunk it was in, and comes
-// back to whatever stage is current. (With barriers, at which all must arrive, two threads beside a busy process
-// decoded at a quarter of the speed of one.) A stage of one chunk is run by the worker that completed the stage before,
+// back to whatever stage is current. (With barriers, at which all must arrive, two threads beside busy processes
+// decoded slower than one alone.) A stage of one chunk is run by the worker that completed the stage before,
 // without a word to the others. Waiting is spinning for some microseconds and then sleeping; with more workers than
 // cores it is sleeping at once.
 //
