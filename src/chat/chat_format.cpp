@@ -83,7 +83,8 @@ ChatFormat ChatFormat::create(const gguf::Metadata& metadata, const tokenizer::T
   if (source.empty()) source = only_named_template(metadata);
   ChatFormat format =
       from_source(source, token_text(tokenizer, tokenizer.bos()), token_text(tokenizer, tokenizer.eos()));
-  if (source.empty()) format.default_ = {nullptr, "the model file has no chat template (--chat-template FILE gives one)"};
+  if (source.empty())
+    format.default_ = {nullptr, "the model file has no chat template (--chat-template FILE gives one)"};
   const std::string tool_source = find_text(metadata, fmt::format("{}.{}", kTemplateKey, kToolTemplateName));
   if (!tool_source.empty()) format.with_tools_ = parse(tool_source);
   return format;

@@ -13,10 +13,12 @@ TEST(Utf8, ReplacesEachMaximalIllFormedSubpart) {
   EXPECT_EQ(sanitize_utf8("\xC3"), r);
   EXPECT_EQ(sanitize_utf8("\xE2\x82"), r);
   EXPECT_EQ(sanitize_utf8("\xF0\x9F\x98"), r);
-  EXPECT_EQ(sanitize_utf8("\xC0\x80"), r + r);           // overlong
-  EXPECT_EQ(sanitize_utf8("\xED\xA0\x80"), r + r + r);   // surrogate
+  EXPECT_EQ(sanitize_utf8("\xC0\x80"), r + r);          // overlong
+  EXPECT_EQ(sanitize_utf8("\xED\xA0\x80"), r + r + r);  // surrogate
   EXPECT_EQ(sanitize_utf8("\xF4\x90\x80\x80"), r + r + r + r);
-  EXPECT_EQ(sanitize_utf8("\xE2\x82" "A"), r + "A");
+  EXPECT_EQ(sanitize_utf8("\xE2\x82"
+                          "A"),
+            r + "A");
 }
 
 TEST(Utf8, JoinerGivesTheSameTextHoweverTheBytesAreCut) {
@@ -25,10 +27,17 @@ TEST(Utf8, JoinerGivesTheSameTextHoweverTheBytesAreCut) {
     std::string bytes;
     for (int i = 0; i < 40; ++i) {
       switch (random() % 4) {
-        case 0: bytes += static_cast<char>(random()); break;
-        case 1: append_utf8(bytes, 0x1F600 + random() % 64); break;
-        case 2: append_utf8(bytes, 0x4E00 + random() % 64); break;
-        default: bytes += static_cast<char>('a' + random() % 26);
+        case 0:
+          bytes += static_cast<char>(random());
+          break;
+        case 1:
+          append_utf8(bytes, 0x1F600 + random() % 64);
+          break;
+        case 2:
+          append_utf8(bytes, 0x4E00 + random() % 64);
+          break;
+        default:
+          bytes += static_cast<char>('a' + random() % 26);
       }
     }
     const std::string whole = sanitize_utf8(bytes);
