@@ -90,14 +90,25 @@ Result<double> Keys::find_finite(std::string_view key, double fallback) const {
   return value.value_or(fallback);
 }
 
-Result<DecoderParams> read_decoder_params(const Keys& keys) {
+Result<double> Keys::find_non_negative(std::string_view key, double fallback) const {
+  T9_TRY(value, find_finite(key, fallback));
+  if (value >= 0.0) return value;
+  return fail(ErrorCode::kInvalidInput, fmt::format("metadata {} is {}, must be 0 or more", full_name(key), value));
+}
+
+Result<DecoderParams> read_decoder_params(const Keys& keys, const DecoderOptions& options) {
   DecoderParams params;
+  if (options.needs_head_dims) {
+    T9_TRY_VOID(keys.read_count("attention.key_length"));
+    T9_TRY_VOID(keys.read_count("attention.value_length"));
+  }
   T9_TRY(n_layers, keys.read_count("block_count", kMaxLayers));
   T9_TRY(context_length, keys.read_count("context_length", kMaxContext));
   T9_TRY(n_embd, keys.read_count("embedding_length"));
   T9_TRY(n_heads, keys.read_counts("attention.head_count", n_layers));
   T9_TRY(n_kv_heads, keys.read_counts("attention.head_count_kv", n_layers, n_heads));
-  T9_TRY(n_ff, keys.read_counts("feed_forward_length", n_layers));
+  const std::vector<int64_t> no_ff(options.needs_feed_forward ? 0 : static_cast<size_t>(n_layers), 0);
+  T9_TRY(n_ff, keys.read_counts("feed_forward_length", n_layers, no_ff));
   T9_TRY(k_head_dim, read_head_dim(keys, "attention.key_length", n_embd, n_heads[0]));
   T9_TRY(v_head_dim, read_head_dim(keys, "attention.value_length", n_embd, n_heads[0]));
   T9_TRY(n_rot, keys.find_count("rope.dimension_count", k_head_dim));
@@ -121,6 +132,26 @@ Result<DecoderParams> read_decoder_params(const Keys& keys) {
   params.n_rot = n_rot;
   params.rms_eps = static_cast<float>(rms_eps);
   return params;
+}
+
+Result<std::vector<bool>> read_sliding_layers(const Keys& keys, int64_t n_layers,
+                                              std::optional<int64_t> default_period) {
+  constexpr std::string_view kKey = "attention.sliding_window_pattern";
+  const gguf::MetaValue* stored = keys.metadata().find(keys.full_name(kKey));
+  if (stored && std::holds_alternative<gguf::Array>(*stored)) {
+    T9_TRY(flags, keys.metadata().read_bools(keys.full_name(kKey)));
+    if (static_cast<int64_t>(flags.size()) == n_layers) return flags;
+    return fail(ErrorCode::kInvalidInput, fmt::format("metadata {} has {} elements, the model has {} layers",
+                                                      keys.full_name(kKey), flags.size(), n_layers));
+  }
+  int64_t period = default_period.value_or(0);
+  if (stored || !default_period) {
+    T9_TRY(stored_period, keys.read_count(kKey));
+    period = stored_period;
+  }
+  std::vector<bool> flags;
+  for (int64_t i = 0; i < n_layers; ++i) flags.push_back((i + 1) % period != 0);
+  return flags;
 }
 
 Result<void> refuse_experts(const Keys& keys) {

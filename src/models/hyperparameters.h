@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,8 @@ class Keys {
   // Finite and, as a float too, above zero.
   Result<double> read_positive(std::string_view key) const;
   Result<double> find_positive(std::string_view key, double fallback) const;
+  // Finite and at least zero.
+  Result<double> find_non_negative(std::string_view key, double fallback) const;
   // Finite.
   Result<double> find_finite(std::string_view key, double fallback) const;
 
@@ -40,12 +43,25 @@ class Keys {
   std::string prefix_;
 };
 
+// The heads of an attention layer.
+struct HeadShape {
+  int64_t n_heads = 0;
+  int64_t n_kv_heads = 0;
+  int64_t k_head_dim = 0;
+  int64_t v_head_dim = 0;
+
+  int64_t q_cols() const { return n_heads * k_head_dim; }
+  int64_t k_cols() const { return n_kv_heads * k_head_dim; }
+  int64_t v_cols() const { return n_kv_heads * v_head_dim; }
+  int64_t out_cols() const { return n_heads * v_head_dim; }
+};
+
 // What every decoder has (spec models section 2).
 struct DecoderParams {
   struct Layer {
     int64_t n_heads = 0;
     int64_t n_kv_heads = 0;
-    int64_t n_ff = 0;
+    int64_t n_ff = 0;  // 0: the file gives none
   };
 
   int64_t context_length = 0;
@@ -57,8 +73,25 @@ struct DecoderParams {
   std::vector<Layer> layers;
 
   int64_t n_layers() const { return static_cast<int64_t>(layers.size()); }
+  HeadShape heads(size_t layer) const {
+    return {.n_heads = layers[layer].n_heads,
+            .n_kv_heads = layers[layer].n_kv_heads,
+            .k_head_dim = k_head_dim,
+            .v_head_dim = v_head_dim};
+  }
 };
-Result<DecoderParams> read_decoder_params(const Keys& keys);
+
+// Where architectures differ in what a file may leave out.
+struct DecoderOptions {
+  bool needs_feed_forward = true;  // feed_forward_length; off where all layers are mixtures of experts
+  bool needs_head_dims = false;    // attention.key_length and value_length: the width over the heads would be wrong
+};
+Result<DecoderParams> read_decoder_params(const Keys& keys, const DecoderOptions& options = {});
+
+// Which layers see a sliding window (attention.sliding_window_pattern): stored as a flag per layer, or as a period
+// whose last layer is a full one. The period is `default_period` when the key is absent; without one it is required.
+Result<std::vector<bool>> read_sliding_layers(const Keys& keys, int64_t n_layers,
+                                              std::optional<int64_t> default_period);
 
 // kUnsupported when the file asks for a mixture of experts.
 Result<void> refuse_experts(const Keys& keys);

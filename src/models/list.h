@@ -9,6 +9,10 @@ namespace tempo9::models {
 
 Result<Model> load_gemma3(std::shared_ptr<const gguf::File> file);
 Result<Model> load_llama(std::shared_ptr<const gguf::File> file);
+Result<Model> load_mistral3(std::shared_ptr<const gguf::File> file);
 Result<Model> load_qwen3(std::shared_ptr<const gguf::File> file);
+Result<Model> load_qwen3moe(std::shared_ptr<const gguf::File> file);
+Result<Model> load_qwen3vl(std::shared_ptr<const gguf::File> file);
+Result<Model> load_qwen3vlmoe(std::shared_ptr<const gguf::File> file);
 
 }  // namespace tempo9::models

@@ -1,9 +1,10 @@
-// qwen3: the dense Qwen3 models. As llama, with each head of q and k normalised before rope, rope over halves of the
-// head, no biases, and a head size of its own (spec models section 6).
+// qwen3, qwen3moe, qwen3vl, qwen3vlmoe: the Qwen3 models, dense or with experts, for text or for images too. As llama,
+// with each head of q and k normalised before rope, rope over halves of the head, no biases, and a head size of its own
+// (spec models section 6).
 #include <fmt/format.h>
 
-#include <cmath>
-
+#include "models/experts.h"
+#include "models/layers.h"
 #include "models/list.h"
 #include "models/rope.h"
 #include "models/tensors.h"
@@ -15,96 +16,131 @@ using graph::Builder;
 using graph::Node;
 using graph::Weight;
 
-struct Layer {
-  Weight attn_norm;
-  Weight attn_q, attn_k, attn_v, attn_output;
-  Weight attn_q_norm, attn_k_norm;
-  Weight ffn_norm;
-  Weight ffn_gate, ffn_up, ffn_down;
+constexpr tensor::Activation kActivation = tensor::Activation::kSilu;
+
+// What tells the four architectures apart.
+struct Variant {
+  std::string_view name;
+  bool has_experts = false;
+  bool sees_images = false;
 };
 
-Layer bind_layer(TensorBinder& bind, const DecoderParams& params, size_t index) {
-  const DecoderParams::Layer& dims = params.layers[index];
-  const int64_t d = params.n_embd;
+struct Params {
+  DecoderParams common;
+  ExpertParams experts;
+  Builder::RopeSpec rope;
+};
+
+Result<ExpertParams> read_experts(const Keys& keys, const DecoderParams& common, const Variant& variant) {
+  if (!variant.has_experts) {
+    T9_TRY_VOID(refuse_experts(keys));
+    return ExpertParams{};
+  }
+  T9_TRY_VOID(keys.read_count("expert_count"));
+  return read_expert_params(keys, common, ExpertWidth::kFeedForwardPerUsed);
+}
+
+Result<Builder::RopeSpec> read_rope(const Keys& keys, const DecoderParams& common, const Variant& variant) {
+  T9_TRY(rope, read_rope_params(keys, common, tensor::RopePairs::kHalves));
+  if (variant.sees_images) {
+    T9_TRY(axes, read_rope_axes(keys, common.n_rot, RopeSections::kInterleaved));
+    rope.axes = std::move(axes);
+  }
+  return make_rope(rope);
+}
+
+Result<Params> read_params(const Keys& keys, const Variant& variant) {
+  T9_TRY(common, read_decoder_params(keys, {.needs_feed_forward = !variant.has_experts}));
+  T9_TRY(experts, read_experts(keys, common, variant));
+  T9_TRY(rope, read_rope(keys, common, variant));
+  if (variant.sees_images) T9_TRY_VOID(keys.find_count("n_deepstack_layers", 0, common.n_layers()));
+  return Params{.common = std::move(common), .experts = experts, .rope = std::move(rope)};
+}
+
+struct Layer {
+  Weight attn_norm;
+  AttentionWeights attn;
+  Weight ffn_norm;
+  FeedForwardWeights ffn;  // one of the two
+  ExpertWeights experts;
+};
+
+Layer bind_layer(TensorBinder& bind, const Params& params, size_t index) {
+  const DecoderParams& common = params.common;
+  const int64_t d = common.n_embd;
   const std::string blk = fmt::format("blk.{}.", index);
-  return {
-      .attn_norm = bind.vector(blk + "attn_norm.weight", d),
-      .attn_q = bind.matrix(blk + "attn_q.weight", d, dims.n_heads * params.k_head_dim),
-      .attn_k = bind.matrix(blk + "attn_k.weight", d, dims.n_kv_heads * params.k_head_dim),
-      .attn_v = bind.matrix(blk + "attn_v.weight", d, dims.n_kv_heads * params.v_head_dim),
-      .attn_output = bind.matrix(blk + "attn_output.weight", dims.n_heads * params.v_head_dim, d),
-      .attn_q_norm = bind.vector(blk + "attn_q_norm.weight", params.k_head_dim),
-      .attn_k_norm = bind.vector(blk + "attn_k_norm.weight", params.k_head_dim),
-      .ffn_norm = bind.vector(blk + "ffn_norm.weight", d),
-      .ffn_gate = bind.matrix(blk + "ffn_gate.weight", d, dims.n_ff),
-      .ffn_up = bind.matrix(blk + "ffn_up.weight", d, dims.n_ff),
-      .ffn_down = bind.matrix(blk + "ffn_down.weight", dims.n_ff, d),
-  };
+  Layer layer;
+  layer.attn_norm = bind.vector(blk + "attn_norm.weight", d);
+  layer.attn = bind_attention(bind, blk, d, common.heads(index), {.head_norms = Presence::kAlways});
+  layer.ffn_norm = bind.vector(blk + "ffn_norm.weight", d);
+  if (params.experts) {
+    layer.experts = bind_experts(bind, blk, d, params.experts);
+  } else {
+    layer.ffn = bind_feed_forward(bind, blk, d, common.layers[index].n_ff);
+  }
+  return layer;
 }
 
-Node attend(Builder& b, const Layer& w, const DecoderParams& params, size_t index, const Builder::RopeSpec& rope,
-            Node x) {
-  const DecoderParams::Layer& dims = params.layers[index];
-  const Node h = b.rms_norm("attn_norm", x, w.attn_norm, params.rms_eps);
-  Node q = b.matmul("q", h, w.attn_q);
-  Node k = b.matmul("k", h, w.attn_k);
-  const Node v = b.matmul("v", h, w.attn_v);
-  q = b.rms_norm("q_norm", q, w.attn_q_norm, params.rms_eps, params.k_head_dim);
-  k = b.rms_norm("k_norm", k, w.attn_k_norm, params.rms_eps, params.k_head_dim);
-  q = b.rope("q_rope", q, rope);
-  k = b.rope("k_rope", k, rope);
-  const int32_t kv_layer =
-      b.add_kv_layer({.n_kv_heads = dims.n_kv_heads, .k_head_dim = params.k_head_dim, .v_head_dim = params.v_head_dim});
-  const float scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(params.k_head_dim)));
-  return b.attention("attn", q, k, v, {.kv_layer = kv_layer, .n_heads = dims.n_heads, .scale = scale});
+Node attention_branch(Builder& b, const Layer& w, const Params& params, size_t index, Node x) {
+  const HeadShape shape = params.common.heads(index);
+  const float eps = params.common.rms_eps;
+  const Node h = b.rms_norm("attn_norm", x, w.attn_norm, eps);
+  Heads heads = normalise_heads(b, w.attn, project_heads(b, w.attn, h), shape, eps);
+  heads = rotate_heads(b, heads, params.rope);
+  return attend(b, heads, shape, {.scale = head_scale(shape)});
 }
 
-Node feed_forward(Builder& b, const Layer& w, const DecoderParams& params, Node x) {
-  const Node h = b.rms_norm("ffn_norm", x, w.ffn_norm, params.rms_eps);
-  const Node gate = b.matmul("ffn_gate", h, w.ffn_gate);
-  const Node up = b.matmul("ffn_up", h, w.ffn_up);
-  return b.matmul("ffn_down", b.gated_activation("ffn_gated", gate, up, tensor::Activation::kSilu), w.ffn_down);
+Node ffn_branch(Builder& b, const Layer& w, const Params& params, Node x) {
+  const Node h = b.rms_norm("ffn_norm", x, w.ffn_norm, params.common.rms_eps);
+  return params.experts ? mix_experts(b, w.experts, params.experts, kActivation, h)
+                        : feed_forward(b, w.ffn, kActivation, h);
 }
 
-}  // namespace
-
-Result<Model> load_qwen3(std::shared_ptr<const gguf::File> file) {
-  const Keys keys(file->metadata(), "qwen3");
-  T9_TRY_VOID(refuse_experts(keys));
-  T9_TRY(params, read_decoder_params(keys));
+Result<Model> load(std::shared_ptr<const gguf::File> file, const Variant& variant) {
+  const Keys keys(file->metadata(), variant.name);
+  T9_TRY(params, read_params(keys, variant));
+  const DecoderParams& common = params.common;
   T9_TRY(vocabulary, read_vocabulary(*file, keys));
-  T9_TRY(base, keys.find_positive("rope.freq_base", 10000.0));
-  T9_TRY(scaling, read_rope_scaling(keys, params.context_length));
-  T9_TRY(rope, make_rope({.base = base,
-                          .n_rot = params.n_rot,
-                          .head_dim = params.k_head_dim,
-                          .pairs = tensor::RopePairs::kHalves,
-                          .scaling = scaling}));
 
   Builder b;
   TensorBinder bind(*file, b);
-  const Embeddings embeddings = bind_embeddings(bind, vocabulary, params.n_embd);
-  const Weight output_norm = bind.vector("output_norm.weight", params.n_embd);
+  const Embeddings embeddings = bind_embeddings(bind, vocabulary, common.n_embd);
+  const Weight output_norm = bind.vector("output_norm.weight", common.n_embd);
   std::vector<Layer> layers;
-  for (size_t i = 0; i < params.layers.size(); ++i) layers.push_back(bind_layer(bind, params, i));
+  for (size_t i = 0; i < common.layers.size(); ++i) layers.push_back(bind_layer(bind, params, i));
   T9_TRY_VOID(bind.status());
 
   Node x = b.embed("embd", embeddings.table, 1.0f);
   for (size_t i = 0; i < layers.size(); ++i) {
     const Layer& w = layers[i];
     b.set_prefix(fmt::format("blk.{}.", i));
-    Node attn = attend(b, w, params, i, rope, x);
+    Node attn = attention_branch(b, w, params, i, x);
     if (i + 1 == layers.size()) {  // nothing after the last attention needs the other rows
       attn = b.select_outputs("attn_selected", attn);
       x = b.select_outputs("x_selected", x);
     }
-    x = b.add("attn_residual", x, b.matmul("attn_output", attn, w.attn_output));
-    x = b.add("out", x, feed_forward(b, w, params, x));
+    x = b.add("attn_residual", x, b.matmul("attn_output", attn, w.attn.output));
+    x = b.add("out", x, ffn_branch(b, w, params, x));
+    // TODO: once a Batch carries image embeddings, add here, in the first n_deepstack_layers, the part of each image
+    // row's embedding that belongs to the layer. Text rows get nothing.
   }
   b.set_prefix("");
-  const Node last = b.rms_norm("output_norm", x, output_norm, params.rms_eps);
+  const Node last = b.rms_norm("output_norm", x, output_norm, common.rms_eps);
   const Node logits = b.matmul("logits", last, embeddings.head);
-  return make_model(std::move(file), params, bind, std::move(b).finish(logits));
+  return make_model(std::move(file), common, bind, std::move(b).finish(logits));
+}
+
+}  // namespace
+
+Result<Model> load_qwen3(std::shared_ptr<const gguf::File> file) { return load(std::move(file), {.name = "qwen3"}); }
+Result<Model> load_qwen3moe(std::shared_ptr<const gguf::File> file) {
+  return load(std::move(file), {.name = "qwen3moe", .has_experts = true});
+}
+Result<Model> load_qwen3vl(std::shared_ptr<const gguf::File> file) {
+  return load(std::move(file), {.name = "qwen3vl", .sees_images = true});
+}
+Result<Model> load_qwen3vlmoe(std::shared_ptr<const gguf::File> file) {
+  return load(std::move(file), {.name = "qwen3vlmoe", .has_experts = true, .sees_images = true});
 }
 
 }  // namespace tempo9::models

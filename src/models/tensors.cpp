@@ -26,44 +26,42 @@ std::string shape_text(const gguf::TensorInfo& info) {
 // Names of the side tensors that quantisation tools put beside a weight that must be multiplied by them.
 bool is_scale(std::string_view name) { return name.ends_with(".scale") || name.ends_with(".input_scale"); }
 
-// The tensor that some converters write instead of attn_q, attn_k and attn_v; empty for other names.
-std::string fused_name(std::string_view name) {
-  constexpr std::string_view kQuery = "attn_q.weight";
-  if (!name.ends_with(kQuery)) return {};
-  return std::string(name.substr(0, name.size() - kQuery.size())) + "attn_qkv.weight";
+// The tensor that some converters write instead of `name` (and its siblings); empty when there is none.
+std::string other_layout(std::string_view name) {
+  constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
+      {"attn_q.weight", "attn_qkv.weight"},
+      {"ffn_gate_exps.weight", "ffn_gate.0.weight"},
+  };
+  for (const auto& [usual, other] : kOthers) {
+    if (name.ends_with(usual)) return std::string(name.substr(0, name.size() - usual.size())).append(other);
+  }
+  return {};
 }
 
 }  // namespace
 
-graph::Weight TensorBinder::matrix(const std::string& name, int64_t cols, int64_t rows) {
-  const gguf::TensorInfo* info = require(name, cols, rows);
+graph::Weight TensorBinder::matrix(const std::string& name, int64_t cols, int64_t rows, int64_t depth) {
+  const gguf::TensorInfo* info = require(name, {.cols = cols, .rows = rows, .depth = depth});
   return info ? bind(*info) : graph::Weight{};
 }
 
-graph::Weight TensorBinder::vector(const std::string& name, int64_t elements) {
-  const gguf::TensorInfo* info = require(name, elements, 1);
-  if (info && info->dtype != tensor::DType::kF32) {
-    set_failure(ErrorCode::kUnsupported,
-                fmt::format("tensor {}: type {}, but norm weights, biases and the like must be F32", name,
-                            tensor::dtype_name(info->dtype)));
-    return {};
-  }
+graph::Weight TensorBinder::vector(const std::string& name, int64_t elements, int64_t count) {
+  const gguf::TensorInfo* info = require_floats(name, {.cols = elements, .rows = count});
   return info ? bind(*info) : graph::Weight{};
 }
 
-graph::Weight TensorBinder::find_vector(const std::string& name, int64_t elements) {
-  return has(name) ? vector(name, elements) : graph::Weight{};
+graph::Weight TensorBinder::find_matrix(const std::string& name, int64_t cols, int64_t rows, int64_t depth) {
+  return has(name) ? matrix(name, cols, rows, depth) : graph::Weight{};
+}
+
+graph::Weight TensorBinder::find_vector(const std::string& name, int64_t elements, int64_t count) {
+  return has(name) ? vector(name, elements, count) : graph::Weight{};
 }
 
 std::vector<float> TensorBinder::find_positive_values(const std::string& name, int64_t elements) {
   if (!has(name)) return {};
-  const gguf::TensorInfo* info = require(name, elements, 1);
+  const gguf::TensorInfo* info = require_floats(name, {.cols = elements});
   if (!info) return {};
-  if (info->dtype != tensor::DType::kF32) {
-    set_failure(ErrorCode::kUnsupported,
-                fmt::format("tensor {}: type {}, must be F32", name, tensor::dtype_name(info->dtype)));
-    return {};
-  }
   std::vector<float> values(static_cast<size_t>(elements));
   std::memcpy(values.data(), file_.view(*info).data, values.size() * sizeof(float));
   for (size_t i = 0; i < values.size(); ++i) {
@@ -97,21 +95,19 @@ Result<std::vector<std::string>> TensorBinder::unused_tensors() const {
   return warnings;
 }
 
-const gguf::TensorInfo* TensorBinder::require(const std::string& name, int64_t cols, int64_t rows) {
+const gguf::TensorInfo* TensorBinder::require(const std::string& name, const Shape& shape) {
   if (failure_) return nullptr;
   const gguf::TensorInfo* info = file_.find_tensor(name);
   if (!info) {
-    if (const std::string fused = fused_name(name); has(fused)) {
-      set_failure(ErrorCode::kUnsupported, fmt::format("tensor {}: fused q, k and v are not implemented", fused));
+    if (const std::string other = other_layout(name); has(other)) {
+      set_failure(ErrorCode::kUnsupported, fmt::format("tensor {}: this layout of {} is not implemented", other, name));
     } else {
       set_failure(ErrorCode::kInvalidInput, fmt::format("tensor {} is missing", name));
     }
     return nullptr;
   }
-  if (info->ne[0] != cols || info->ne[1] != rows || info->ne[2] != 1 || info->ne[3] != 1) {
-    gguf::TensorInfo expected;
-    expected.ne[0] = cols;
-    expected.ne[1] = rows;
+  if (info->ne[0] != shape.cols || info->ne[1] != shape.rows || info->ne[2] != shape.depth || info->ne[3] != 1) {
+    const gguf::TensorInfo expected{.ne = {shape.cols, shape.rows, shape.depth, 1}};
     set_failure(ErrorCode::kInvalidInput,
                 fmt::format("tensor {}: shape {}, expected {}", name, shape_text(*info), shape_text(expected)));
     return nullptr;
@@ -124,10 +120,20 @@ const gguf::TensorInfo* TensorBinder::require(const std::string& name, int64_t c
   return info;
 }
 
+const gguf::TensorInfo* TensorBinder::require_floats(const std::string& name, const Shape& shape) {
+  const gguf::TensorInfo* info = require(name, shape);
+  if (!info || info->dtype == tensor::DType::kF32) return info;
+  set_failure(ErrorCode::kUnsupported,
+              fmt::format("tensor {}: type {}, but norm weights, biases and the like must be F32", name,
+                          tensor::dtype_name(info->dtype)));
+  return nullptr;
+}
+
 graph::Weight TensorBinder::bind(const gguf::TensorInfo& info) {
   views_.push_back(file_.view(info));
   const tensor::WeightView& view = views_.back();
-  return builder_.weight({.name = info.name, .dtype = view.dtype, .cols = view.cols, .rows = view.rows});
+  return builder_.weight(
+      {.name = info.name, .dtype = view.dtype, .cols = view.cols, .rows = view.rows, .depth = view.depth});
 }
 
 void TensorBinder::set_failure(ErrorCode code, std::string message) {

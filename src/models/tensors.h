@@ -22,12 +22,13 @@ class TensorBinder {
  public:
   TensorBinder(const gguf::File& file, graph::Builder& builder) : file_(file), builder_(builder) {}
 
-  // A weight matrix of a usable type with ne = [cols, rows].
-  graph::Weight matrix(const std::string& name, int64_t cols, int64_t rows);
-  // Norm weights and biases: `elements` F32 values.
-  graph::Weight vector(const std::string& name, int64_t elements);
+  // A weight matrix of a usable type with ne = [cols, rows], or a stack of them (experts): [cols, rows, depth].
+  graph::Weight matrix(const std::string& name, int64_t cols, int64_t rows, int64_t depth = 1);
+  // Norm weights and biases: `elements` F32 values, or `count` rows of them (biases of experts).
+  graph::Weight vector(const std::string& name, int64_t elements, int64_t count = 1);
   // The same; empty, and no mistake, when the file has no such tensor.
-  graph::Weight find_vector(const std::string& name, int64_t elements);
+  graph::Weight find_matrix(const std::string& name, int64_t cols, int64_t rows, int64_t depth = 1);
+  graph::Weight find_vector(const std::string& name, int64_t elements, int64_t count = 1);
   // Finite values above zero of an optional F32 tensor that the program does not read itself; none when it is absent.
   std::vector<float> find_positive_values(const std::string& name, int64_t elements);
 
@@ -40,7 +41,14 @@ class TensorBinder {
   const std::vector<tensor::WeightView>& views() const { return views_; }
 
  private:
-  const gguf::TensorInfo* require(const std::string& name, int64_t cols, int64_t rows);
+  struct Shape {
+    int64_t cols = 0;
+    int64_t rows = 1;
+    int64_t depth = 1;
+  };
+  const gguf::TensorInfo* require(const std::string& name, const Shape& shape);
+  // The same for tensors that must be F32.
+  const gguf::TensorInfo* require_floats(const std::string& name, const Shape& shape);
   graph::Weight bind(const gguf::TensorInfo& info);
   void set_failure(ErrorCode code, std::string message);
 

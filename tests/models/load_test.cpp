@@ -197,10 +197,10 @@ TEST(Load, RefusesFilesThatHoldNoModel) {
   expect_error(file, ErrorCode::kUnsupported, {"general.type", "mmproj"});
 }
 
-TEST(Load, RefusesMixturesOfExperts) {
-  ModelFile file = read_golden("llama");
-  file.set("llama.expert_count", uint32_t{8});
-  expect_error(file, ErrorCode::kUnsupported, {"llama.expert_count", "8"});
+TEST(Load, RefusesExpertsWhereTheArchitectureHasNone) {
+  ModelFile file = read_golden("gemma3");
+  file.set("gemma3.expert_count", uint32_t{8});
+  expect_error(file, ErrorCode::kUnsupported, {"gemma3.expert_count", "8"});
 }
 
 TEST(Load, NamesATensorOfARefusedType) {
