@@ -11,11 +11,20 @@
 namespace tempo9::models {
 namespace {
 
+// clang-format off
 constexpr std::array kArchitectures = {
     Architecture{"gemma3", load_gemma3},
+    Architecture{"gpt-oss", load_gpt_oss},
     Architecture{"llama", load_llama},
+    Architecture{"mistral3", load_mistral3},
+    Architecture{"qwen2", load_qwen2},
+    Architecture{"qwen2vl", load_qwen2vl},
     Architecture{"qwen3", load_qwen3},
+    Architecture{"qwen3moe", load_qwen3moe},
+    Architecture{"qwen3vl", load_qwen3vl},
+    Architecture{"qwen3vlmoe", load_qwen3vlmoe},
 };
+// clang-format on
 
 Result<const Architecture*> find_architecture(const gguf::Metadata& metadata) {
   T9_TRY(name, metadata.find_string("general.architecture"));

@@ -13,9 +13,29 @@ namespace {
 using gguf::Scalar;
 using tensor::DType;
 
+std::string architecture_of(const ModelFile& file) {
+  return std::get<std::string>(std::get<Scalar>(file.metadata.at("general.architecture")));
+}
+
 // Tensors without which a model still loads.
-bool is_optional(std::string_view name) {
-  return name == "output.weight" || name == "rope_freqs.weight" || name.ends_with(".bias");
+bool is_optional(const std::string& architecture, std::string_view name) {
+  if (name == "output.weight") return architecture != "gpt-oss";
+  return name == "rope_freqs.weight";
+}
+
+// Keys without which a model does not load, beside those that all need.
+std::vector<std::string> own_keys(const std::string& architecture) {
+  if (architecture == "gpt-oss") {
+    return {"expert_count",         "expert_used_count",      "expert_feed_forward_length",
+            "attention.key_length", "attention.value_length", "attention.sliding_window"};
+  }
+  if (architecture == "qwen3moe") return {"expert_count", "expert_used_count"};
+  if (architecture == "qwen3vlmoe") return {"expert_count", "expert_used_count", "rope.dimension_sections"};
+  if (architecture == "qwen2vl" || architecture == "qwen3vl") {
+    return {"feed_forward_length", "rope.dimension_sections"};
+  }
+  if (architecture == "gemma3") return {"feed_forward_length", "attention.sliding_window"};
+  return {"feed_forward_length"};
 }
 
 void expect_error(const ModelFile& file, ErrorCode code, const std::vector<std::string>& parts) {
@@ -54,7 +74,7 @@ TEST_P(EveryGolden, LoadsWithoutWarnings) {
   EXPECT_TRUE(model->warnings.empty()) << model->warnings[0];
   EXPECT_EQ(model->info.n_vocab, 512);
   EXPECT_EQ(model->info.n_embd, 64);
-  EXPECT_EQ(model->info.context_length, 4096);
+  EXPECT_EQ(model->info.context_length, GetParam().name == "gpt-oss" ? 131072 : 4096);
   EXPECT_EQ(model->weights.size(), model->program.weights.size());
   EXPECT_EQ(static_cast<int64_t>(model->program.kv_layers.size()), model->info.n_layers);
 }
@@ -64,7 +84,7 @@ TEST_P(EveryGolden, NamesATensorThatIsMissing) {
   for (const ModelFile::Tensor& tensor : whole.tensors) {
     ModelFile damaged = whole;
     damaged.remove_tensor(tensor.name);
-    if (is_optional(tensor.name)) {
+    if (is_optional(architecture_of(whole), tensor.name)) {
       EXPECT_TRUE(damaged.load().model.has_value()) << tensor.name;
     } else {
       expect_error(damaged, ErrorCode::kInvalidInput, {tensor.name, "missing"});
@@ -106,7 +126,7 @@ TEST_P(EveryGolden, NamesATensorOfAWrongType) {
 // matters) but must not crash, and a refusal is an error about the file.
 TEST_P(EveryGolden, SurvivesAnyNumberInItsKeys) {
   const ModelFile whole = ModelFile::read(GetParam().gguf());
-  const std::string architecture = std::get<std::string>(std::get<Scalar>(whole.metadata.at("general.architecture")));
+  const std::string architecture = architecture_of(whole);
   const std::vector<gguf::MetaValue> hostile = {
       Scalar(uint32_t{0}),
       Scalar(int32_t{-1}),
@@ -128,7 +148,8 @@ TEST_P(EveryGolden, SurvivesAnyNumberInItsKeys) {
   };
   const std::vector<std::string> more = {
       "rope.scaling.type",       "rope.scaling.factor", "attention.sliding_window_pattern",
-      "final_logit_softcapping", "rope.freq_base_swa",  "expert_count"};
+      "final_logit_softcapping", "rope.freq_base_swa",  "expert_count",
+      "expert_weights_scale",    "expert_gating_func",  "expert_weights_norm"};
   std::vector<std::string> keys;
   for (const auto& [key, value] : whole.metadata) {
     if (key.starts_with(architecture + ".")) keys.push_back(key);
@@ -153,9 +174,13 @@ TEST_P(EveryGolden, SurvivesAnyNumberInItsKeys) {
 
 TEST_P(EveryGolden, NamesARequiredKeyThatIsMissing) {
   const ModelFile whole = ModelFile::read(GetParam().gguf());
-  const std::string architecture = std::get<std::string>(std::get<Scalar>(whole.metadata.at("general.architecture")));
-  for (const std::string key : {"block_count", "context_length", "embedding_length", "feed_forward_length",
-                                "attention.head_count", "attention.layer_norm_rms_epsilon"}) {
+  const std::string architecture = architecture_of(whole);
+  std::vector<std::string> keys = own_keys(architecture);
+  for (const char* key : {"block_count", "context_length", "embedding_length", "attention.head_count",
+                          "attention.layer_norm_rms_epsilon"}) {
+    keys.push_back(key);
+  }
+  for (const std::string& key : keys) {
     ModelFile damaged = whole;
     ASSERT_EQ(damaged.metadata.erase(architecture + "." + key), 1u);
     expect_error(damaged, ErrorCode::kInvalidInput, {architecture + "." + key, "missing"});
@@ -164,7 +189,7 @@ TEST_P(EveryGolden, NamesARequiredKeyThatIsMissing) {
 
 TEST_P(EveryGolden, TakesNumbersPerLayerToo) {
   ModelFile file = ModelFile::read(GetParam().gguf());
-  const std::string architecture = std::get<std::string>(std::get<Scalar>(file.metadata.at("general.architecture")));
+  const std::string architecture = architecture_of(file);
   const auto number = [&](const std::string& key) {
     return std::get<uint32_t>(std::get<Scalar>(file.metadata.at(architecture + "." + key)));
   };
@@ -198,9 +223,79 @@ TEST(Load, RefusesFilesThatHoldNoModel) {
 }
 
 TEST(Load, RefusesExpertsWhereTheArchitectureHasNone) {
-  ModelFile file = read_golden("gemma3");
-  file.set("gemma3.expert_count", uint32_t{8});
-  expect_error(file, ErrorCode::kUnsupported, {"gemma3.expert_count", "8"});
+  for (const std::string name : {"gemma3", "qwen2", "qwen3", "qwen3vl"}) {
+    ModelFile file = read_golden(name);
+    file.set(name + ".expert_count", uint32_t{8});
+    expect_error(file, ErrorCode::kUnsupported, {name + ".expert_count", "8"});
+  }
+}
+
+TEST(Load, RefusesCountsOfExpertsThatContradictEachOther) {
+  ModelFile file = read_golden("qwen3moe");
+  const std::vector<std::string> both = {"qwen3moe.expert_count", "qwen3moe.expert_used_count"};
+  file.set("qwen3moe.expert_used_count", uint32_t{1000});
+  expect_error(file, ErrorCode::kInvalidInput, both);
+  file.set("qwen3moe.expert_used_count", uint32_t{0});
+  expect_error(file, ErrorCode::kInvalidInput, {"qwen3moe.expert_used_count is 0"});
+  file = read_golden("llama");
+  file.set("llama.expert_count", uint32_t{8});
+  expect_error(file, ErrorCode::kInvalidInput, {"llama.expert_used_count is missing"});
+  file = read_golden("llama");
+  file.set("llama.expert_used_count", uint32_t{2});
+  expect_error(file, ErrorCode::kInvalidInput, {"llama.expert_used_count is 2"});
+}
+
+TEST(Load, RefusesRoutingThatIsNotASoftmax) {
+  ModelFile file = read_golden("qwen3moe");
+  file.set("qwen3moe.expert_weights_norm", true);
+  file.set("qwen3moe.expert_gating_func", uint32_t{1});
+  EXPECT_TRUE(file.load().model.has_value());
+  file.set("qwen3moe.expert_gating_func", uint32_t{2});
+  expect_error(file, ErrorCode::kUnsupported, {"qwen3moe.expert_gating_func is 2"});
+  file.set("qwen3moe.expert_gating_func", uint32_t{1});
+  file.set("qwen3moe.expert_weights_norm", false);
+  expect_error(file, ErrorCode::kUnsupported, {"qwen3moe.expert_weights_norm is false"});
+}
+
+TEST(Load, NamesExpertsInTensorsOfTheirOwn) {
+  ModelFile file = read_golden("qwen3moe");
+  file.remove_tensor("blk.1.ffn_gate_exps.weight");
+  file.add_tensor("blk.1.ffn_gate.0.weight", {64, 64});
+  expect_error(file, ErrorCode::kUnsupported, {"blk.1.ffn_gate.0.weight"});
+}
+
+TEST(Load, RefusesSectionsThatAreNotTheRotatedPairs) {
+  for (const std::string name : {"qwen2vl", "qwen3vl", "qwen3vlmoe"}) {
+    ModelFile file = read_golden(name);
+    const std::string key = name + ".rope.dimension_sections";
+    for (const std::vector<int32_t>& sections : std::vector<std::vector<int32_t>>{
+             {}, {8, 0}, {1, 1, 1, 0}, {8, 8, -8, 0}, {100, 100, 100, 100}, {0, 0, 0, 8}}) {
+      file.set(key, sections);
+      expect_error(file, ErrorCode::kInvalidInput, {key});
+    }
+    file.set(key, uint32_t{8});
+    expect_error(file, ErrorCode::kInvalidInput, {key});
+  }
+}
+
+TEST(Load, RefusesMoreDeepstackLayersThanLayers) {
+  ModelFile file = read_golden("qwen3vl");
+  file.set("qwen3vl.n_deepstack_layers", uint32_t{1000});
+  expect_error(file, ErrorCode::kInvalidInput, {"qwen3vl.n_deepstack_layers is 1000"});
+}
+
+TEST(Load, TemperatureOfMinistralNeedsNoKeyAndMayNotFall) {
+  ModelFile file = read_golden("mistral3");
+  file.metadata.erase("mistral3.attention.temperature_scale");
+  EXPECT_TRUE(file.load().model.has_value());
+  file.set("mistral3.attention.temperature_scale", -0.1f);
+  expect_error(file, ErrorCode::kInvalidInput, {"mistral3.attention.temperature_scale"});
+}
+
+TEST(Load, BiasesOfQwen2AreRequired) {
+  ModelFile file = read_golden("qwen2");
+  file.remove_tensor("blk.0.attn_k.bias");
+  expect_error(file, ErrorCode::kInvalidInput, {"blk.0.attn_k.bias", "missing"});
 }
 
 TEST(Load, NamesATensorOfARefusedType) {

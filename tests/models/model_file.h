@@ -39,6 +39,9 @@ struct ModelFile {
   void set(const std::string& key, gguf::Scalar value) { metadata.insert_or_assign(key, std::move(value)); }
   void set(const std::string& key, gguf::Array value) { metadata.insert_or_assign(key, std::move(value)); }
 
+  bool has(std::string_view name) const {
+    return std::any_of(tensors.begin(), tensors.end(), [&](const Tensor& t) { return t.name == name; });
+  }
   Tensor& tensor(std::string_view name) {
     const auto it = std::find_if(tensors.begin(), tensors.end(), [&](const Tensor& t) { return t.name == name; });
     if (it == tensors.end()) throw std::runtime_error("no tensor " + std::string(name));

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numbers>
 
 namespace tempo9::models {
 namespace {
@@ -64,6 +66,37 @@ TEST(Rope, YarnLeavesFastPairsAndDividesSlowOnes) {
   EXPECT_FLOAT_EQ(yarn[22], plain[22] * (0.5f + 0.5f / 4.0f));
   EXPECT_FLOAT_EQ(yarn[31], plain[31] / 4.0f);
   EXPECT_FLOAT_EQ(yarn[63], plain[63] / 4.0f);
+}
+
+// gpt-oss: low and high are 8.09 and 17.40 (spec models 10.3), not 8 and 18.
+TEST(Rope, YarnMayBlendFromFractionsOfPairs) {
+  RopeScaling scaling{.kind = Kind::kYarn, .factor = 32.0, .original_context = 4096.0, .whole_pairs = false};
+  const auto plain = make_rope({.base = 150000.0, .n_rot = 64, .head_dim = 64}).value().frequencies;
+  const auto yarn = make_rope({.base = 150000.0, .n_rot = 64, .head_dim = 64, .scaling = scaling}).value().frequencies;
+  const double low = 64.0 * std::log(4096.0 / (64.0 * std::numbers::pi)) / (2.0 * std::log(150000.0));
+  const double high = 64.0 * std::log(4096.0 / (2.0 * std::numbers::pi)) / (2.0 * std::log(150000.0));
+  EXPECT_NEAR(low, 8.09, 0.01);
+  EXPECT_NEAR(high, 17.40, 0.01);
+  EXPECT_EQ(yarn[8], plain[8]);
+  EXPECT_FLOAT_EQ(yarn[18], plain[18] / 32.0f);
+  const double mix = 1.0 - (12.0 - low) / (high - low);
+  EXPECT_FLOAT_EQ(yarn[12], static_cast<float>(static_cast<double>(plain[12]) * ((1.0 - mix) / 32.0 + mix)));
+}
+
+std::vector<uint8_t> axes(std::vector<int32_t> sections, int64_t n_rot, RopeSections order) {
+  gguf::Metadata metadata;
+  EXPECT_TRUE(metadata.insert("a.rope.dimension_sections", gguf::Array(std::move(sections))).has_value());
+  return read_rope_axes(Keys(metadata, "a"), n_rot, order).value();
+}
+
+TEST(Rope, SectionsInRunsOrTakingTurns) {
+  EXPECT_EQ(axes({2, 3, 1, 0}, 12, RopeSections::kContiguous), (std::vector<uint8_t>{0, 0, 1, 1, 1, 2}));
+  EXPECT_EQ(axes({3, 2, 2, 0}, 14, RopeSections::kInterleaved), (std::vector<uint8_t>{0, 1, 2, 0, 1, 2, 0}));
+  // Qwen3-VL: pairs 60 to 63 are all time, as height and width have 20 pairs each.
+  const std::vector<uint8_t> qwen3vl = axes({24, 20, 20, 0}, 128, RopeSections::kInterleaved);
+  EXPECT_EQ(std::count(qwen3vl.begin(), qwen3vl.end(), 0), 24);
+  EXPECT_EQ(std::count(qwen3vl.begin(), qwen3vl.end(), 1), 20);
+  EXPECT_EQ(std::vector<uint8_t>(qwen3vl.begin() + 57, qwen3vl.end()), (std::vector<uint8_t>{0, 1, 2, 0, 0, 0, 0}));
 }
 
 TEST(Rope, RefusesUnknownScalingByName) {
