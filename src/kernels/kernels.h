@@ -70,6 +70,12 @@ struct RowKernels {
   void (*rms_norm)(const float* x, const float* weight, float* out, int64_t cols, int64_t group, float eps);
   // out = a + b
   void (*add)(const float* a, const float* b, float* out, int64_t n);
+  // out = x * factor
+  void (*scale)(const float* x, float factor, float* out, int64_t n);
+  // out = sigmoid(gate) * x
+  void (*gate_row)(float gate, const float* x, float* out, int64_t n);
+  // out = x * (1 + beta * ln(1 + floor(position / period))); position >= 0
+  void (*position_scale)(const float* x, int32_t position, float beta, int64_t period, float* out, int64_t n);
   // out = activation(gate) * up
   void (*gated)(tensor::Activation activation, const float* gate, const float* up, float* out, int64_t n);
   // out = cap * tanh(x / cap)

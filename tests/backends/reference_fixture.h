@@ -40,9 +40,9 @@ struct TestProgram {
     return static_cast<ValueId>(program.values.size() - 1);
   }
 
-  WeightId weight(tensor::DType dtype, int64_t cols, int64_t rows, std::vector<std::byte> bytes) {
+  WeightId weight(tensor::DType dtype, int64_t cols, int64_t rows, std::vector<std::byte> bytes, int64_t depth = 1) {
     const std::string name = "w" + std::to_string(program.weights.size());
-    program.weights.push_back({.name = name, .dtype = dtype, .cols = cols, .rows = rows});
+    program.weights.push_back({.name = name, .dtype = dtype, .cols = cols, .rows = rows, .depth = depth});
     weight_bytes.push_back(std::move(bytes));
     return static_cast<WeightId>(program.weights.size() - 1);
   }
@@ -66,6 +66,7 @@ struct TestProgram {
       result.push_back({.dtype = spec.dtype,
                         .cols = spec.cols,
                         .rows = spec.rows,
+                        .depth = spec.depth,
                         .data = weight_bytes[i].data(),
                         .row_bytes = tensor::row_bytes(spec.dtype, spec.cols)});
     }

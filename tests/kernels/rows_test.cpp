@@ -71,6 +71,42 @@ TEST(Add, IsExact) {
   }
 }
 
+TEST(Scale, IsExact) {
+  std::mt19937 rng(9);
+  for (int64_t n : kSizes) {
+    const std::vector<float> x = awkward_floats(rng, static_cast<size_t>(n));
+    const std::vector<float> out =
+        on_every_isa(x.size(), [&](const RowKernels& rows, float* to) { rows.scale(x.data(), 0.3f, to, n); });
+    for (int64_t i = 0; i < n; ++i) EXPECT_EQ(out[i], x[i] * 0.3f);
+  }
+}
+
+TEST(GateRow, FollowsTheSigmoid) {
+  for (float gate = -90.0f; gate < 90.0f; gate += 1.37f) {
+    const float x = 3.0f;
+    const std::vector<float> out =
+        on_every_isa(1, [&](const RowKernels& rows, float* to) { rows.gate_row(gate, &x, to, 1); });
+    if (gate < -87.0f) {
+      EXPECT_LE(out[0], 1e-37f);  // e^-gate is at its end
+    } else {
+      expect_close(out[0], 3.0 / (1.0 + std::exp(-static_cast<double>(gate))), 4 * kUlp, gate);
+    }
+  }
+}
+
+TEST(PositionScale, FollowsTheLogarithm) {
+  const float x = 1.0f;
+  for (int64_t period : {1, 7, 8192}) {
+    for (int64_t position = 0; position < (int64_t{1} << 31); position += position / 5 + 1) {
+      const std::vector<float> out = on_every_isa(1, [&](const RowKernels& rows, float* to) {
+        rows.position_scale(&x, static_cast<int32_t>(position), 0.1f, period, to, 1);
+      });
+      const double n = static_cast<double>(1.0f + static_cast<float>(position / period));
+      expect_close(out[0], 1.0 + static_cast<double>(0.1f) * std::log(n), kUlp, static_cast<float>(position));
+    }
+  }
+}
+
 TEST(Gated, SiluFollowsTheFormula) {
   std::mt19937 rng(3);
   for (int64_t n : kSizes) {

@@ -96,7 +96,7 @@ class CpuExecutable final : public Executable {
  private:
   Result<void> reserve_memory() {
     const size_t bytes_per_row = std::max(fused_.bytes_per_row, traced_.bytes_per_row);
-    const size_t scratch_bytes = align(std::max(fused_.matmul_scratch_bytes, traced_.matmul_scratch_bytes));
+    const size_t scratch_bytes = align(std::max(fused_.scratch_bytes, traced_.scratch_bytes));
     const size_t state_bytes = align(static_cast<size_t>(unit_state_floats(fused_)) * sizeof(float));
     const size_t worker_bytes = scratch_bytes + 2 * state_bytes;
     T9_TRY(cells, Buffer::reserve(bytes_per_row * static_cast<size_t>(options_.max_rows)));

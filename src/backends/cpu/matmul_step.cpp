@@ -2,15 +2,11 @@
 // splits a sum, so neither the chunking nor the thread that takes one can change a bit.
 #include <algorithm>
 
+#include "backends/cpu/chunk_sizes.h"
 #include "backends/cpu/pass.h"
 
 namespace tempo9::backends::cpu {
 namespace {
-
-// Up to this many activation rows a product is a matter of reading the weights (spec performance section 1).
-constexpr int64_t kFewRows = 8;
-
-int64_t n_parts(int64_t n, int64_t part) { return (n + part - 1) / part; }
 
 kernels::QuantizedRows rows_of(const kernels::QuantizedRows& x, tensor::IndexRange rows) {
   kernels::QuantizedRows part = x;

@@ -1,5 +1,5 @@
 // What a program becomes on the CPU: a short list of steps, each of which the threads share, over cells of working
-// memory. Plain data; making it is plan.cpp, running it executable.cpp.
+// memory. Plain data; making it is planner.h, running it executable.cpp.
 //
 // Between two steps the threads wait for each other, so few steps are good. Operations that look at one row only are
 // joined to row steps, products that do not need each other to matmul steps; both follow from what depends on what, not
@@ -91,13 +91,52 @@ struct CapOp {
   int64_t cols = 0;
   float cap = 0.0f;
 };
+struct ScaleOp {
+  CellId x = -1;
+  CellId out = -1;
+  int64_t cols = 0;
+  float factor = 1.0f;
+};
+struct TakeOp {
+  CellId x = -1;
+  CellId out = -1;
+  int64_t n_groups = 0;
+  int64_t group = 0;
+  int64_t begin = 0;
+  int64_t count = 0;
+};
+struct ConcatOp {
+  CellId a = -1;
+  CellId b = -1;
+  CellId out = -1;
+  int64_t a_cols = 0;
+  int64_t b_cols = 0;
+};
+struct GateRowOp {
+  CellId gate = -1;
+  CellId x = -1;
+  CellId out = -1;
+  int64_t cols = 0;
+};
+struct PositionScaleOp {
+  CellId x = -1;
+  CellId out = -1;
+  int64_t cols = 0;
+  float beta = 0.0f;
+  int64_t period = 1;
+};
+struct InputOp {
+  CellId out = -1;
+  int64_t cols = 0;
+};
 struct QuantizeOp {
   CellId x = -1;
   CellId out = -1;
   int64_t cols = 0;
   kernels::ActFormat format = kernels::ActFormat::kA32;
 };
-using RowOp = std::variant<AnglesOp, EmbedOp, NormOp, AddOp, RotateOp, KvStoreOp, GatedOp, SelectOp, CapOp, QuantizeOp>;
+using RowOp = std::variant<AnglesOp, EmbedOp, NormOp, AddOp, RotateOp, KvStoreOp, GatedOp, SelectOp, CapOp, ScaleOp,
+                           TakeOp, ConcatOp, GateRowOp, PositionScaleOp, InputOp, QuantizeOp>;
 
 // --- Steps -----------------------------------------------------------------------------------------------------------
 // Runs `ops` on each row, one after another.
@@ -147,8 +186,8 @@ struct Step {
 struct Plan {
   std::vector<Cell> cells;
   std::vector<Step> steps;
-  size_t bytes_per_row = 0;         // of all cells together
-  size_t matmul_scratch_bytes = 0;  // per worker
+  size_t bytes_per_row = 0;  // of all cells together
+  size_t scratch_bytes = 0;  // per worker
 };
 
 // Everything that the steps point to: must outlive them.
@@ -169,8 +208,8 @@ struct PlanOptions {
 Result<Plan> make_plan(const tensor::Program& program, const Weights& weights, const kernels::Isa& isa,
                        const PlanOptions& options);
 
-// Bytes per row of `cols` values quantised, and where the parts of a block of `rows` such rows start.
-size_t quantized_row_bytes(kernels::ActFormat format, int64_t cols);
+// Bytes of `rows` rows of `cols` values quantised, and where their parts start.
+size_t quantized_bytes(kernels::ActFormat format, int64_t rows, int64_t cols);
 kernels::QuantizedRows quantized_view(std::byte* data, kernels::ActFormat format, int64_t rows, int64_t cols);
 
 }  // namespace tempo9::backends::cpu

@@ -29,8 +29,7 @@ class RowRunner {
   void operator()(const EmbedOp& op) const {
     float* out = at(op.out);
     op.decode(op.table.row(pass_.batch.tokens[static_cast<size_t>(r_)]), out, op.table.cols);
-    if (op.scale == 1.0f) return;
-    for (int64_t i = 0; i < op.table.cols; ++i) out[i] *= op.scale;
+    if (op.scale != 1.0f) rows_.scale(out, op.scale, out, op.table.cols);
   }
   void operator()(const NormOp& op) const {
     rows_.rms_norm(at(op.x), op.weight, at(op.out), op.cols, op.group, op.eps);
@@ -57,6 +56,22 @@ class RowRunner {
     std::copy_n(pass_.row(op.x, from), op.cols, at(op.out));
   }
   void operator()(const CapOp& op) const { rows_.soft_cap(at(op.x), at(op.out), op.cap, op.cols); }
+  void operator()(const ScaleOp& op) const { rows_.scale(at(op.x), op.factor, at(op.out), op.cols); }
+  void operator()(const TakeOp& op) const {
+    const float* from = at(op.x) + op.begin;
+    float* to = at(op.out);
+    for (int64_t i = 0; i < op.n_groups; ++i) std::copy_n(from + i * op.group, op.count, to + i * op.count);
+  }
+  void operator()(const ConcatOp& op) const {
+    std::copy_n(at(op.a), op.a_cols, at(op.out));
+    std::copy_n(at(op.b), op.b_cols, at(op.out) + op.a_cols);
+  }
+  void operator()(const GateRowOp& op) const { rows_.gate_row(*at(op.gate), at(op.x), at(op.out), op.cols); }
+  void operator()(const PositionScaleOp& op) const {
+    const int32_t position = pass_.batch.positions[static_cast<size_t>(r_)];
+    rows_.position_scale(at(op.x), position, op.beta, op.period, at(op.out), op.cols);
+  }
+  void operator()(const InputOp& op) const { std::copy_n(pass_.batch.hidden.row(r_), op.cols, at(op.out)); }
   void operator()(const QuantizeOp& op) const {
     pass_.isa.matmul->quantize(pass_.view(op.x, op.cols), {r_, r_ + 1}, pass_.quantized(op.out, op.format, op.cols));
   }

@@ -11,6 +11,7 @@ struct VectorWeights {
   std::vector<tensor::WeightId> operator()(const tensor::RmsNorm& op) const { return {op.weight}; }
   std::vector<tensor::WeightId> operator()(const tensor::MatMul& op) const { return {op.bias}; }
   std::vector<tensor::WeightId> operator()(const tensor::Attention& op) const { return {op.sinks}; }
+  std::vector<tensor::WeightId> operator()(const tensor::Scale& op) const { return {op.by}; }
   std::vector<tensor::WeightId> operator()(const auto&) const { return {}; }
 };
 

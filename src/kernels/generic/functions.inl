@@ -1,6 +1,6 @@
-// exp, tanh, silu and gelu over the ISA's vec.h: our own polynomials with one written order of fused operations, so
-// that every ISA gives the same bits (numeric contract C3). Coefficients: minimax fits (Remez) of the functions named,
-// over the stated interval, weighted for relative error. Included by isa/<name>/*.cpp after vec.h.
+// exp, tanh, ln, silu and their like over the ISA's vec.h: our own polynomials with one written order of fused
+// operations, so that every ISA gives the same bits (numeric contract C3). Coefficients: minimax fits (Remez) of the
+// functions named, over the stated interval, weighted for relative error. Included by isa/<name>/*.cpp after vec.h.
 
 #pragma once
 
@@ -59,6 +59,32 @@ T9_VEC Vec gelu_tanh(Vec x) {
   const Vec inner = fma(z, splat(0.044715f), splat(1.0f));
   const Vec minus_2u = mul(mul(x, inner), splat(-1.595769122f));
   return div(x, add(splat(1.0f), exp(minus_2u)));
+}
+
+// 2 atanh(s) for |s| <= 1/3 as 2s + s z r(z) with z = s^2; the error of r moves the result by less than 0.08 * 2^-24.
+T9_VEC Vec twice_atanh(Vec s) {
+  const Vec z = mul(s, s);
+  Vec r = fma(z, splat(0x1.1eca18p-2f), splat(0x1.1ec040p-2f));
+  r = fma(z, r, splat(0x1.99d1ccp-2f));
+  r = fma(z, r, splat(0x1.555502p-1f));
+  return fma(mul(s, z), r, add(s, s));
+}
+
+// ln(x) for positive normal x: x = 2^k m with m in [sqrt(1/2), sqrt(2)), and twice_atanh of (m - 1) / (m + 1).
+T9_VEC Vec log(Vec x) {
+  const IntVec above = sub(bits(x), splat_int(0x3f3504f3));
+  const IntVec k = shift_right<23>(above);
+  const Vec m = from_bits(sub(bits(x), shift_left<23>(k)));
+  const Vec shifter = splat(0x1.8p23f);
+  const Vec exponent = sub(from_bits(add(k, bits(shifter))), shifter);
+  const Vec mantissa = twice_atanh(div(sub(m, splat(1.0f)), add(m, splat(1.0f))));
+  return fma(exponent, splat(0x1.62e430p-1f), mantissa);
+}
+
+// ln(1 + e^x) = max(x, 0) + ln(1 + t) with t = e^-|x| <= 1, and ln(1 + t) = 2 atanh(t / (2 + t)).
+T9_VEC Vec softplus(Vec x) {
+  const Vec t = exp(from_bits(bit_or(bits(x), splat_int(INT32_MIN))));
+  return add(max(x, splat(0.0f)), twice_atanh(div(t, add(t, splat(2.0f)))));
 }
 
 T9_VEC Vec sigmoid(Vec x) { return div(splat(1.0f), add(splat(1.0f), exp(sub(splat(0.0f), x)))); }

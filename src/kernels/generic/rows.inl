@@ -51,6 +51,20 @@ static void add(const float* a, const float* b, float* out, int64_t n) {
   });
 }
 
+static void scale(const float* x, float factor, float* out, int64_t n) {
+  const Vec f = splat(factor);
+  for_vectors(n, [&](int64_t i, int64_t count) { store_some(out + i, mul(load_some(x + i, count), f), count); });
+}
+
+static void gate_row(float gate, const float* x, float* out, int64_t n) {
+  scale(x, first(sigmoid(splat(gate))), out, n);
+}
+
+static void position_scale(const float* x, int32_t position, float beta, int64_t period, float* out, int64_t n) {
+  const float n_periods = static_cast<float>(position / period);
+  scale(x, __builtin_fmaf(beta, first(log(splat(1.0f + n_periods))), 1.0f), out, n);
+}
+
 template <class Function>
 T9_VEC void gate_by(const Function& function, const float* gate, const float* up, float* out, int64_t n) {
   for_vectors(n, [&](int64_t i, int64_t count) {
@@ -81,9 +95,9 @@ static void soft_cap(const float* x, float* out, float cap, int64_t n) {
       n, [&](int64_t i, int64_t count) { store_some(out + i, mul(c, tanh(div(load_some(x + i, count), c))), count); });
 }
 
-// The angle is rounded to f32, as it was when the models were trained; its cosine and sine are not: an angle of 10^6 rad
-// has no digits left in a float once reduced, so that is done in double. The first reduction step is exact, and pi/2 is
-// held in two doubles. The polynomials are minimax fits of (sin r - r) / r^3 and (cos r - 1 + r^2/2) / r^4 for
+// The angle is rounded to f32, as it was when the models were trained; its cosine and sine are not: an angle of 10^6
+// rad has no digits left in a float once reduced, so that is done in double. The first reduction step is exact, and
+// pi/2 is held in two doubles. The polynomials are minimax fits of (sin r - r) / r^3 and (cos r - 1 + r^2/2) / r^4 for
 // |r| <= pi/4, in r^2; their error is below 1e-4 ulp of a float.
 static void rope_angles(int32_t position, const float* frequencies, int64_t n_pairs, float magnitude, float* cosines,
                         float* sines) {

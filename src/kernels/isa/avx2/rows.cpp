@@ -11,6 +11,9 @@ extern const RowKernels kRowKernels;
 constinit const RowKernels kRowKernels = {
     .rms_norm = rms_norm,
     .add = add,
+    .scale = scale,
+    .gate_row = gate_row,
+    .position_scale = position_scale,
     .gated = gated,
     .soft_cap = soft_cap,
     .rope_angles = rope_angles,
