@@ -1,11 +1,11 @@
 // The memory plan: which values may lie in the same place.
 #include <algorithm>
-#include <array>
 #include <variant>
 #include <vector>
 
 #include "base/check.h"
 #include "graph/builder.h"
+#include "tensor/op_fields.h"
 
 namespace tempo9::graph {
 namespace {
@@ -13,46 +13,35 @@ namespace {
 using tensor::kNone;
 using tensor::ValueId;
 
+// The values that an op reads and makes.
 struct Uses {
-  std::array<ValueId, 3> inputs = {kNone, kNone, kNone};
-  ValueId output = kNone;
-};
+  explicit Uses(const tensor::Op& op) {
+    std::visit([this](const auto& fields) { tensor::visit_fields(fields, *this); }, op);
+  }
 
-// One overload per op: a new op does not compile before it is listed here.
-struct UsesOf {
-  Uses operator()(const tensor::Embed& op) const { return {.output = op.out}; }
-  Uses operator()(const tensor::RmsNorm& op) const { return {.inputs = {op.x, kNone, kNone}, .output = op.out}; }
-  Uses operator()(const tensor::MatMul& op) const { return {.inputs = {op.x, kNone, kNone}, .output = op.out}; }
-  Uses operator()(const tensor::Add& op) const { return {.inputs = {op.a, op.b, kNone}, .output = op.out}; }
-  Uses operator()(const tensor::Rope& op) const { return {.inputs = {op.x, kNone, kNone}, .output = op.out}; }
-  Uses operator()(const tensor::KvWrite& op) const { return {.inputs = {op.k, op.v, kNone}, .output = kNone}; }
-  Uses operator()(const tensor::Attention& op) const { return {.inputs = {op.q, kNone, kNone}, .output = op.out}; }
-  Uses operator()(const tensor::GatedActivation& op) const {
-    return {.inputs = {op.gate, op.up, kNone}, .output = op.out};
+  std::vector<ValueId> touched;  // each once; none is kNone
+  ValueId made = kNone;
+
+  void input(ValueId id) {
+    if (std::find(touched.begin(), touched.end(), id) == touched.end()) touched.push_back(id);
   }
-  Uses operator()(const tensor::SelectOutputs& op) const { return {.inputs = {op.x, kNone, kNone}, .output = op.out}; }
-  Uses operator()(const tensor::SoftCap& op) const { return {.inputs = {op.x, kNone, kNone}, .output = op.out}; }
-  Uses operator()(const tensor::Scale& op) const { return {.inputs = {op.x, kNone, kNone}, .output = op.out}; }
-  Uses operator()(const tensor::TakeColumns& op) const { return {.inputs = {op.x, kNone, kNone}, .output = op.out}; }
-  Uses operator()(const tensor::Concat& op) const { return {.inputs = {op.a, op.b, kNone}, .output = op.out}; }
-  Uses operator()(const tensor::GateRows& op) const { return {.inputs = {op.gate, op.x, kNone}, .output = op.out}; }
-  Uses operator()(const tensor::PositionScale& op) const { return {.inputs = {op.x, kNone, kNone}, .output = op.out}; }
-  Uses operator()(const tensor::Experts& op) const { return {.inputs = {op.x, op.router, kNone}, .output = op.out}; }
-  Uses operator()(const tensor::CausalConv& op) const { return {.inputs = {op.x, kNone, kNone}, .output = op.out}; }
-  Uses operator()(const tensor::DeltaNet& op) const {
-    return {.inputs = {op.qkv, op.beta, op.alpha}, .output = op.out};
+  void output(ValueId id) {
+    made = id;
+    input(id);
   }
-  Uses operator()(const tensor::Input& op) const { return {.output = op.out}; }
+  void weight(tensor::WeightId) {}
+  void frequencies(int32_t) {}
+  void axes(int32_t) {}
+  void kv_layer(int32_t) {}
+  void state_layer(int32_t) {}
+  void plain(const auto&) {}
 };
 
 // For each value, the index of the last op that touches it; the end of the program for its results.
 std::vector<size_t> last_uses(const tensor::Program& program) {
   std::vector<size_t> last(program.values.size(), 0);
   for (size_t i = 0; i < program.ops.size(); ++i) {
-    const Uses uses = std::visit(UsesOf{}, program.ops[i]);
-    for (const ValueId id : {uses.inputs[0], uses.inputs[1], uses.inputs[2], uses.output}) {
-      if (id != kNone) last[static_cast<size_t>(id)] = i;
-    }
+    for (const ValueId id : Uses(program.ops[i]).touched) last[static_cast<size_t>(id)] = i;
   }
   for (const ValueId result : {program.logits, program.hidden}) {
     if (result != kNone) last[static_cast<size_t>(result)] = program.ops.size();
@@ -101,21 +90,13 @@ tensor::MemoryPlan plan_memory(const tensor::Program& program) {
   const std::vector<size_t> last = last_uses(program);
   SlotPool pool(plan);
   for (size_t i = 0; i < program.ops.size(); ++i) {
-    const Uses uses = std::visit(UsesOf{}, program.ops[i]);
-    if (uses.output != kNone) {
-      const size_t output = static_cast<size_t>(uses.output);
-      T9_CHECK_MSG(plan.slot_of_value[output] == kNone, "a value is written twice: " + program.values[output].name);
-      plan.slot_of_value[output] = pool.take(program.values[output]);
+    const Uses uses(program.ops[i]);
+    if (uses.made != kNone) {
+      const size_t made = static_cast<size_t>(uses.made);
+      T9_CHECK_MSG(plan.slot_of_value[made] == kNone, "a value is written twice: " + program.values[made].name);
+      plan.slot_of_value[made] = pool.take(program.values[made]);
     }
-    std::array<ValueId, 4> touched = {uses.inputs[0], uses.inputs[1], uses.inputs[2], uses.output};
-    for (size_t k = 1; k < touched.size(); ++k) {  // a slot is given back once
-      if (std::find(touched.begin(), touched.begin() + static_cast<std::ptrdiff_t>(k), touched[k]) !=
-          touched.begin() + static_cast<std::ptrdiff_t>(k)) {
-        touched[k] = kNone;
-      }
-    }
-    for (const ValueId id : touched) {
-      if (id == kNone) continue;
+    for (const ValueId id : uses.touched) {
       const int32_t slot = plan.slot_of_value[static_cast<size_t>(id)];
       T9_CHECK_MSG(slot != kNone,
                    "a value is read before it is written: " + program.values[static_cast<size_t>(id)].name);
