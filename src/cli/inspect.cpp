@@ -11,8 +11,11 @@
 
 #include "base/utf8.h"
 #include "cli/commands.h"
+#include "cli/weight_use.h"
 #include "gguf/file.h"
+#include "kernels/kernels.h"
 #include "models/model.h"
+#include "quant/quant.h"
 #include "tensor/kv_view.h"
 #include "tokenizer/tokenizer.h"
 
@@ -30,6 +33,7 @@ constexpr int64_t kPassOutputs = 64;
 
 struct Flags {
   std::string path;
+  std::string isa;
   int64_t max_length = 32768;
   bool full = false;
 };
@@ -73,34 +77,75 @@ Json metadata_to_json(const gguf::Metadata& metadata, bool full) {
   return json;
 }
 
-Json tensors_to_json(const gguf::File& file) {
+// What happens to a file's tensors: by name, from the loaded model. Null when the model does not load.
+class TensorUses {
+ public:
+  TensorUses(const models::Model* model, const kernels::Isa& isa) : is_known_(model != nullptr), isa_(isa) {
+    if (!model) return;
+    const std::vector<WeightUse> uses = weight_uses(model->program);
+    for (size_t i = 0; i < uses.size(); ++i) {
+      WeightUse& use = uses_[model->program.weights[i].name];
+      use.is_lookup |= uses[i].is_lookup;
+      use.is_product |= uses[i].is_product;
+      use.is_vector |= uses[i].is_vector;
+    }
+  }
+
+  // Adds "use" and, for products, "kernel"; or "refused" with the reason.
+  void describe(const gguf::TensorInfo& info, Json& entry) const {
+    const auto usable = quant::check_weight_type(info.name, static_cast<uint32_t>(info.dtype));
+    if (!usable && tensor::dtype_info(info.dtype).state != tensor::DTypeState::kPlain) {
+      entry["refused"] = sanitize_utf8(usable.error().message());
+      return;
+    }
+    if (!is_known_) return;
+    entry["use"] = Json::array();
+    const auto found = uses_.find(info.name);
+    if (found == uses_.end()) return;
+    if (found->second.is_lookup) entry["use"].push_back("lookup");
+    if (found->second.is_vector) entry["use"].push_back("vector");
+    if (!found->second.is_product) return;
+    entry["use"].push_back("product");
+    entry["kernel"] = product_kernel(isa_, info.dtype);
+  }
+
+ private:
+  bool is_known_;
+  const kernels::Isa& isa_;
+  std::map<std::string, WeightUse, std::less<>> uses_;
+};
+
+Json tensors_to_json(const gguf::File& file, const TensorUses& uses) {
   Json list = Json::array();
   for (const gguf::TensorInfo& info : file.tensors()) {
-    Json entry = {{"name", info.name},
+    Json entry = {{"name", sanitize_utf8(info.name)},
                   {"type", tensor::dtype_name(info.dtype)},
                   {"shape", std::vector<int64_t>(info.ne, info.ne + info.n_dims)},
                   {"bytes", info.bytes}};
     if (file.n_parts() > 1) entry["part"] = info.part;
+    uses.describe(info, entry);
     list.push_back(std::move(entry));
   }
   return list;
 }
 
-// Tensors and bytes of each type.
-Json types_to_json(const gguf::File& file) {
+// Tensors and bytes of each type, and how products with it are computed.
+Json types_to_json(const gguf::File& file, const kernels::Isa& isa) {
   struct Total {
     int64_t n_tensors = 0;
     uint64_t bytes = 0;
   };
-  std::map<std::string_view, Total> totals;
+  std::map<tensor::DType, Total> totals;
   for (const gguf::TensorInfo& info : file.tensors()) {
-    Total& total = totals[tensor::dtype_name(info.dtype)];
+    Total& total = totals[info.dtype];
     ++total.n_tensors;
     total.bytes += info.bytes;
   }
   Json json = Json::object();
-  for (const auto& [name, total] : totals) {
-    json[std::string(name)] = {{"tensors", total.n_tensors}, {"bytes", total.bytes}};
+  for (const auto& [dtype, total] : totals) {
+    Json& entry = json[std::string(tensor::dtype_name(dtype))];
+    entry = {{"tensors", total.n_tensors}, {"bytes", total.bytes}};
+    if (quant::find_type(dtype)) entry["product_kernel"] = product_kernel(isa, dtype);
   }
   return json;
 }
@@ -124,6 +169,13 @@ int64_t activation_bytes(const tensor::MemoryPlan& plan) {
   return floats * static_cast<int64_t>(sizeof(float));
 }
 
+// Recurrent state of one sequence.
+int64_t state_bytes(const tensor::Program& program) {
+  int64_t floats = 0;
+  for (const tensor::StateLayerSpec& layer : program.state_layers) floats += layer.floats();
+  return floats * static_cast<int64_t>(sizeof(float));
+}
+
 Json memory_to_json(const models::Model& model, int64_t max_length) {
   const int64_t length = std::min(max_length, model.info.context_length);
   uint64_t weights_bytes = 0;
@@ -140,12 +192,12 @@ Json memory_to_json(const models::Model& model, int64_t max_length) {
           {"kv_f16_bytes_per_token_sliding", per_token_sliding},
           {"length", length},
           {"kv_f16_bytes_at_length", at_length},
+          {"state_bytes_per_sequence", state_bytes(model.program)},
           {"activation_bytes", activation_bytes(model.program.memory)},
           {"activation_rows", kPassRows}};
 }
 
-Json model_to_json(const std::shared_ptr<const gguf::File>& file, int64_t max_length) {
-  const auto model = models::load_model(file);
+Json model_to_json(const Result<models::Model>& model, int64_t max_length) {
   if (!model) return {{"supported", false}, {"reason", sanitize_utf8(model.error().message())}};
   return {{"supported", true},
           {"architecture", model->info.architecture},
@@ -167,9 +219,18 @@ Json tokenizer_to_json(const gguf::Metadata& metadata) {
           {"tokens", (*tokenizer)->n_tokens()}};
 }
 
+Result<const kernels::Isa*> choose_isa(const std::string& name) {
+  if (name.empty()) return &kernels::best_isa();
+  if (const kernels::Isa* isa = kernels::find_isa(name)) return isa;
+  return fail(ErrorCode::kInvalidInput, fmt::format("--isa {}: there is no such instruction set", name));
+}
+
 Result<Json> inspect(const Flags& flags) {
   T9_TRY(opened, gguf::File::open(flags.path));
   const std::shared_ptr<const gguf::File> file = std::move(opened);
+  T9_TRY(isa, choose_isa(flags.isa));
+  const Result<models::Model> model = models::load_model(file);
+  const TensorUses uses(model ? &*model : nullptr, *isa);
   int64_t n_elements = 0;
   for (const gguf::TensorInfo& info : file->tensors()) n_elements += info.elements();
   return Json{{"file", sanitize_utf8(flags.path)},
@@ -177,11 +238,12 @@ Result<Json> inspect(const Flags& flags) {
               {"parts", file->n_parts()},
               {"bytes", file->size_bytes()},
               {"elements", n_elements},
-              {"model", model_to_json(file, flags.max_length)},
+              {"model", model_to_json(model, flags.max_length)},
               {"tokenizer", tokenizer_to_json(file->metadata())},
-              {"types", types_to_json(*file)},
+              {"isa", isa->name},
+              {"types", types_to_json(*file, *isa)},
               {"metadata", metadata_to_json(file->metadata(), flags.full)},
-              {"tensors", tensors_to_json(*file)}};
+              {"tensors", tensors_to_json(*file, uses)}};
 }
 
 }  // namespace
@@ -193,6 +255,8 @@ void add_inspect_command(CLI::App& app, int& exit_code) {
   command->add_option("--max-length", flags->max_length, "Context length for the memory plan")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 31))
       ->capture_default_str();
+  command->add_option("--isa", flags->isa,
+                      "Instruction set whose kernels are named, of this machine or not (default: the best here)");
   command->add_flag("--full", flags->full, "Show long arrays and strings whole");
   command->callback([flags, &exit_code] {
     const auto report = inspect(*flags);

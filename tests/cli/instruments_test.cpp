@@ -7,10 +7,12 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "gguf/writer.h"
+#include "models/model_file.h"
 
 namespace tempo9 {
 namespace {
@@ -69,6 +71,39 @@ TEST_F(Instruments, InspectShowsModelTensorsAndMemory) {
   EXPECT_EQ(json["types"]["BF16"]["tensors"], 50);
   EXPECT_EQ(json["metadata"]["tokenizer.ggml.tokens"]["count"], 512);
   EXPECT_EQ(json["tensors"][0]["shape"], Json::array({64, 512}));
+}
+
+TEST_F(Instruments, InspectSaysHowEachTensorIsMultiplied) {
+  const Output output = run("inspect --isa avx2 " + golden("quant/Q4_K_M/model.gguf"));
+  ASSERT_EQ(output.exit_code, 0);
+  const Json json = Json::parse(output.text);
+  std::map<std::string, Json> tensors;
+  for (const Json& tensor : json["tensors"]) tensors[tensor["name"]] = tensor;
+  EXPECT_EQ(json["isa"], "avx2");
+  EXPECT_EQ(tensors["blk.0.attn_norm.weight"]["use"], Json::array({"vector"}));
+  EXPECT_EQ(tensors["blk.0.ffn_up.weight"]["type"], "Q4_K");
+  EXPECT_EQ(tensors["blk.0.ffn_up.weight"]["use"], Json::array({"product"}));
+  EXPECT_EQ(tensors["blk.0.ffn_up.weight"]["kernel"], "int8");
+  EXPECT_EQ(tensors["blk.0.attn_v.weight"]["type"], "Q6_K") << "a mixed file";
+  EXPECT_EQ(tensors["token_embd.weight"]["use"][0], "lookup");
+  EXPECT_EQ(json["types"]["Q6_K"]["product_kernel"], "int8");
+  EXPECT_EQ(json["types"]["F32"]["product_kernel"], "f32");
+  const Json scalar = Json::parse(run("inspect --isa scalar " + golden("quant/Q4_K_M/model.gguf")).text);
+  EXPECT_EQ(scalar["types"]["Q6_K"]["product_kernel"], "int8 after unpacking");
+  EXPECT_EQ(run("inspect --isa sse " + golden("llama/model.gguf"), true).exit_code, 1);
+}
+
+TEST_F(Instruments, InspectMarksTensorsThatAreRefusedOrNotUsed) {
+  ModelFile file = ModelFile::read(golden("llama/model.gguf"));
+  file.add_tensor("extra", {4, 4});
+  file.write(path("extra.gguf"));
+  Json json = Json::parse(run("inspect " + path("extra.gguf")).text);
+  EXPECT_TRUE(json["model"]["supported"]);
+  EXPECT_EQ(json["tensors"].back()["use"], Json::array());
+  file.reshape("extra", {256, 2}, tensor::DType::kIQ2_XS);
+  file.write(path("extra.gguf"));
+  json = Json::parse(run("inspect " + path("extra.gguf")).text);
+  EXPECT_NE(json["tensors"].back()["refused"].get<std::string>().find("IQ2_XS"), std::string::npos);
 }
 
 TEST_F(Instruments, InspectSaysWhyAFileIsNotSupportedAndEscapesItsStrings) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <fstream>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -65,20 +67,29 @@ struct ModelFile {
     reshape(name, std::move(ne), tensor::DType::kF32);
   }
 
+  std::vector<std::byte> bytes() const {
+    gguf::Writer writer;
+    for (const auto& [key, value] : metadata) writer.add(key, value);
+    for (const Tensor& t : tensors) writer.add_tensor(t.name, t.dtype, t.ne, t.data);
+    return writer.bytes();
+  }
+  void write(const std::string& path) const {
+    const std::vector<std::byte> content = bytes();
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<const char*>(content.data()), static_cast<std::streamsize>(content.size()));
+  }
+
   // A loaded model whose file lies in `bytes`.
   struct Loaded {
     std::vector<std::byte> bytes;
     Result<models::Model> model;
   };
   Loaded load() const {
-    gguf::Writer writer;
-    for (const auto& [key, value] : metadata) writer.add(key, value);
-    for (const Tensor& t : tensors) writer.add_tensor(t.name, t.dtype, t.ne, t.data);
-    std::vector<std::byte> bytes = writer.bytes();
-    auto file = gguf::File::parse(bytes, "test.gguf");
-    if (!file) return {std::move(bytes), fail(std::move(file).error())};
+    std::vector<std::byte> content = bytes();
+    auto file = gguf::File::parse(content, "test.gguf");
+    if (!file) return {std::move(content), fail(std::move(file).error())};
     auto model = models::load_model(*std::move(file));
-    return {std::move(bytes), std::move(model)};
+    return {std::move(content), std::move(model)};
   }
 };
 
