@@ -69,8 +69,14 @@ struct Rows {
     sequences.push_back(sequence);
     slots.push_back(static_cast<int32_t>(slot));
   }
-  tensor::Batch batch(const tensor::KvView& kv) const {
-    return {.tokens = tokens, .sequences = sequences, .slots = slots, .positions = slots, .outputs = outputs, .kv = kv};
+  tensor::Batch batch(const tensor::KvView& kv, const tensor::StateView& states) const {
+    return {.tokens = tokens,
+            .sequences = sequences,
+            .slots = slots,
+            .positions = slots,
+            .outputs = outputs,
+            .kv = kv,
+            .states = states};
   }
 };
 
@@ -89,7 +95,7 @@ class Bench {
            backend->compile(model.program, model.weights, {.max_rows = max_rows, .max_outputs = max_sequences}));
     // Each sequence may end inside a page.
     const int64_t tokens = std::max(flags.prompt_tokens, max_sequences * flags.decode_tokens);
-    T9_TRY(cache, kv::Cache::create(*backend, model.program.kv_layers,
+    T9_TRY(cache, kv::Cache::create(*backend, model.program.kv_layers, model.program.state_layers,
                                     {.type = backend->kv_types().front(),
                                      .max_tokens = tokens + max_sequences * tensor::kPageTokens,
                                      .max_sequences = max_sequences}));
@@ -151,7 +157,7 @@ class Bench {
   void run(const Rows& rows, const std::vector<kv::SequenceId>& ids) {
     const int64_t n_vocab = model_->info.n_vocab;
     const tensor::MatView<float> logits{logits_.data(), std::ssize(rows.outputs), n_vocab, n_vocab};
-    executable_->run(rows.batch(cache_->view(ids)), {.logits = logits});
+    executable_->run(rows.batch(cache_->view(ids), cache_->states(ids)), {.logits = logits});
   }
 
   double finish(const std::vector<kv::SequenceId>& ids, std::chrono::steady_clock::time_point begin) {

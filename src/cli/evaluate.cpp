@@ -65,7 +65,7 @@ Result<void> evaluate(backends::Backend& backend, const models::Model& model, st
   const int64_t chunk = std::min(options.chunk, std::max<int64_t>(n_tokens, 1));
   const int64_t max_outputs = std::min(chunk, kMaxOutputsPerPass);
   T9_TRY(executable, backend.compile(model.program, model.weights, {.max_rows = chunk, .max_outputs = max_outputs}));
-  T9_TRY(cache, kv::Cache::create(backend, model.program.kv_layers,
+  T9_TRY(cache, kv::Cache::create(backend, model.program.kv_layers, model.program.state_layers,
                                   {.type = options.kv_type.value_or(backend.kv_types().front()),
                                    .max_tokens = std::max<int64_t>(n_tokens, 1),
                                    .max_sequences = 1}));
@@ -87,7 +87,8 @@ Result<void> evaluate(backends::Backend& backend, const models::Model& model, st
                               .slots = std::span(slots).subspan(first, n_rows),
                               .positions = std::span(slots).subspan(first, n_rows),
                               .outputs = pass.outputs,
-                              .kv = cache->view({&sequence, 1})};
+                              .kv = cache->view({&sequence, 1}),
+                              .states = cache->states({&sequence, 1})};
     const tensor::MatView<float> out{
         .data = logits.data(), .rows = batch.n_outputs(), .cols = n_vocab, .stride = n_vocab};
     executable->run(batch, {.logits = out});

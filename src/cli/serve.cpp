@@ -129,6 +129,19 @@ double kv_bytes_per_token(const Loaded& loaded) {
   return bytes;
 }
 
+// "KV cache 22 KiB per token (180 MiB for a full context), taken as tokens arrive"
+std::string describe_cache(const Loaded& loaded) {
+  const double per_token = kv_bytes_per_token(loaded);
+  const auto context = static_cast<double>(loaded.engine_options.context_length);
+  double state = 0.0;
+  for (const tensor::StateLayerSpec& layer : loaded.model.program.state_layers) {
+    state += static_cast<double>(layer.floats()) * sizeof(float);
+  }
+  return fmt::format("KV cache {} per token ({} for a full context), {}taken as tokens arrive", human_bytes(per_token),
+                     human_bytes(per_token * context),
+                     state > 0.0 ? fmt::format("state {} per request, ", human_bytes(state)) : "");
+}
+
 std::string describe_context(const Loaded& loaded, const ServeOptions& options) {
   const int64_t trained = loaded.model.info.context_length;
   if (options.max_length <= trained) {
@@ -140,22 +153,20 @@ std::string describe_context(const Loaded& loaded, const ServeOptions& options) 
 void print_summary(const Loaded& loaded, const ServeOptions& options, const std::string& name, uint16_t port) {
   const models::ModelInfo& info = loaded.model.info;
   const auto file_bytes = static_cast<double>(loaded.file->size_bytes());
-  const double per_token = kv_bytes_per_token(loaded);
-  const auto context = static_cast<double>(loaded.engine_options.context_length);
   const std::string url = fmt::format("http://127.0.0.1:{}", port);
   fmt::print(stderr,
              "tempo9 {}\n"
              "  model    {} ({}, {:.3g}B parameters, {}, mostly {})\n"
              "  context  {}\n"
              "  compute  {}, {} requests at once\n"
-             "  memory   weights {}, KV cache {} per token ({} for a full context), taken as tokens arrive\n"
+             "  memory   weights {}, {}\n"
              "  address  {}\n\n"
              "Try:\n  curl -N {}/v1/chat/completions -d '{{\"stream\":true,\"messages\":"
              "[{{\"role\":\"user\",\"content\":\"Hello!\"}}]}}'\n\n",
              TEMPO9_VERSION, name, info.architecture, static_cast<double>(info.n_parameters) / 1e9,
              human_bytes(file_bytes), main_dtype(*loaded.file), describe_context(loaded, options),
-             loaded.backend->description(), options.max_batch, human_bytes(file_bytes), human_bytes(per_token),
-             human_bytes(per_token * context), url, url);
+             loaded.backend->description(), options.max_batch, human_bytes(file_bytes), describe_cache(loaded), url,
+             url);
 }
 
 // Every connection is a descriptor, and the usual soft limit of 1024 is the server's own limit of connections.

@@ -397,7 +397,7 @@ Result<std::unique_ptr<Engine>> Engine::create(backends::Backend& backend, const
   const int64_t kv_tokens =
       options.kv_tokens > 0 ? options.kv_tokens : options.max_batch * round_up_to_pages(options.context_length);
   T9_TRY(cache,
-         kv::Cache::create(backend, model.program.kv_layers,
+         kv::Cache::create(backend, model.program.kv_layers, model.program.state_layers,
                            {.type = options.kv_type, .max_tokens = kv_tokens, .max_sequences = options.max_batch}));
   T9_TRY(runner,
          Runner::create(backend, model, *cache, {.max_rows = options.max_step_rows, .max_outputs = options.max_batch}));

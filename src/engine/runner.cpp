@@ -35,7 +35,8 @@ tensor::MatView<float> Runner::run(const StepPlan& plan, std::span<const std::un
                             .slots = slots_,
                             .positions = slots_,
                             .outputs = outputs_,
-                            .kv = cache_->view(ids_)};
+                            .kv = cache_->view(ids_),
+                            .states = cache_->states(ids_)};
   const tensor::MatView<float> logits{.data = reinterpret_cast<float*>(logits_.data()),
                                       .rows = batch.n_outputs(),
                                       .cols = n_vocab_,

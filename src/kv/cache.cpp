@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "kv/page_pool.h"
+#include "kv/state_pool.h"
 
 namespace tempo9::kv {
 namespace {
@@ -55,6 +56,7 @@ struct Sequence {
   int64_t n_tokens = 0;
   int64_t n_pages = 0;        // length of each table
   std::vector<Table> tables;  // one per pool
+  int32_t state = -1;         // slot of the state pool
 };
 
 Result<size_t> multiply(int64_t n_pages, size_t bytes) {
@@ -73,7 +75,10 @@ struct Cache::Impl {
   std::vector<tensor::KvLayerView> layers;
   std::vector<Sequence> sequences;
   std::vector<tensor::PageTable> tables;  // of the last view()
-  int64_t n_pages = 0;                    // of each pool
+  StatePool state_pool;
+  std::vector<float*> states;  // of the last states()
+  int64_t n_pages = 0;         // of each pool
+  int64_t max_state_copies = 0;
   size_t reserved_bytes = 0;
 
   Result<void> add_layer(backends::Backend& backend, const tensor::KvLayerSpec& spec, tensor::KvType type);
@@ -152,6 +157,7 @@ void Cache::Impl::give_memory_back(Pool& pool) {
 }
 
 Result<std::unique_ptr<Cache>> Cache::create(backends::Backend& backend, std::span<const tensor::KvLayerSpec> layers,
+                                             std::span<const tensor::StateLayerSpec> state_layers,
                                              const CacheOptions& options) {
   if (options.max_tokens <= 0 || options.max_sequences <= 0 || options.max_sequences > (1 << kIndexBits) ||
       options.max_tokens > std::numeric_limits<int32_t>::max() * kPageTokens) {
@@ -164,10 +170,13 @@ Result<std::unique_ptr<Cache>> Cache::create(backends::Backend& backend, std::sp
   std::unique_ptr<Cache> cache(new Cache);
   cache->impl_ = std::make_unique<Impl>();
   cache->impl_->n_pages = pages_for(options.max_tokens);
+  cache->impl_->max_state_copies = options.max_state_copies;
   cache->impl_->sequences.resize(static_cast<size_t>(options.max_sequences));
   for (const tensor::KvLayerSpec& layer : layers) {
     T9_TRY_VOID(cache->impl_->add_layer(backend, layer, options.type));
   }
+  T9_TRY(state_pool, StatePool::create(backend, state_layers, options.max_sequences + options.max_state_copies));
+  cache->impl_->state_pool = std::move(state_pool);
   return cache;
 }
 
@@ -181,6 +190,7 @@ Result<SequenceId> Cache::add_sequence() {
   }
   free->alive = true;
   free->tables.resize(impl_->pools.size());
+  free->state = impl_->state_pool.take();
   return make_id(static_cast<size_t>(free - sequences.begin()), free->generation);
 }
 
@@ -190,6 +200,7 @@ void Cache::remove_sequence(SequenceId id) {
     impl_->drop_pages(impl_->pools[p], sequence.tables[p], sequence.n_pages);
     impl_->give_memory_back(impl_->pools[p]);
   }
+  impl_->state_pool.drop(sequence.state);
   sequence = {
       .alive = false, .generation = sequence.generation == kMaxGeneration ? 0 : sequence.generation + 1, .tables = {}};
 }
@@ -243,8 +254,36 @@ tensor::KvView Cache::view(std::span<const SequenceId> ids) {
   return {.layers = impl_->layers, .tables = impl_->tables, .n_sequences = static_cast<int32_t>(ids.size())};
 }
 
+tensor::StateView Cache::states(std::span<const SequenceId> ids) {
+  StatePool& pool = impl_->state_pool;
+  impl_->states.resize(pool.n_layers() * ids.size());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const int32_t slot = impl_->find(ids[i]).state;
+    for (size_t l = 0; l < pool.n_layers(); ++l) impl_->states[l * ids.size() + i] = pool.layer(slot, l);
+  }
+  return {.states = impl_->states, .n_sequences = static_cast<int32_t>(ids.size())};
+}
+
+Result<StateCopy> Cache::save_state(SequenceId id) {
+  StatePool& pool = impl_->state_pool;
+  const int64_t n_copies = pool.n_used() - std::ranges::count(impl_->sequences, true, &Sequence::alive);
+  if (n_copies >= impl_->max_state_copies) {
+    return fail(ErrorCode::kOutOfCapacity,
+                fmt::format("recurrent state: all {} copies are in use", impl_->max_state_copies));
+  }
+  const StateCopy copy{pool.take()};
+  pool.copy(impl_->find(id).state, copy.slot);
+  return copy;
+}
+
+void Cache::restore_state(SequenceId id, StateCopy copy) { impl_->state_pool.copy(copy.slot, impl_->find(id).state); }
+
+void Cache::drop_state(StateCopy copy) { impl_->state_pool.drop(copy.slot); }
+
 CacheStats Cache::stats() const {
   CacheStats stats{.pages_total = impl_->n_pages, .reserved_bytes = impl_->reserved_bytes};
+  stats.state_bytes = impl_->state_pool.slot_bytes();
+  stats.states_used = impl_->state_pool.n_used();
   for (const Pool& pool : impl_->pools) {
     stats.pages_used = std::max(stats.pages_used, pool.pages.n_used());
     stats.bytes_per_page += pool.bytes_per_page;

@@ -22,7 +22,7 @@ constexpr KvLayerSpec kSliding{.n_kv_heads = 1, .k_head_dim = 8, .v_head_dim = 8
 
 std::unique_ptr<Cache> make_cache(testing::MemoryBackend& backend, std::vector<KvLayerSpec> layers, int64_t max_tokens,
                                   int64_t max_sequences) {
-  auto cache = Cache::create(backend, layers,
+  auto cache = Cache::create(backend, layers, {},
                              {.type = tensor::KvType::kF32, .max_tokens = max_tokens, .max_sequences = max_sequences});
   EXPECT_TRUE(cache.has_value());
   return *std::move(cache);
@@ -88,7 +88,7 @@ TEST(Cache, GrowIsAllOrNothing) {
 
 TEST(Cache, RefusesATypeThatTheBackendLacks) {
   testing::MemoryBackend backend;
-  const auto cache = Cache::create(backend, std::vector{kFull}, {.max_tokens = 32, .max_sequences = 1});
+  const auto cache = Cache::create(backend, std::vector{kFull}, {}, {.max_tokens = 32, .max_sequences = 1});
   ASSERT_FALSE(cache);
   EXPECT_EQ(cache.error().code(), ErrorCode::kUnsupported);
 }
@@ -96,7 +96,7 @@ TEST(Cache, RefusesATypeThatTheBackendLacks) {
 TEST(Cache, RefusesSizesThatOverflow) {
   testing::MemoryBackend backend;
   const KvLayerSpec huge{.n_kv_heads = int64_t{1} << 30, .k_head_dim = 1 << 16, .v_head_dim = 1};
-  const auto cache = Cache::create(backend, std::vector{huge},
+  const auto cache = Cache::create(backend, std::vector{huge}, {},
                                    {.type = tensor::KvType::kF32, .max_tokens = int64_t{1} << 30, .max_sequences = 1});
   ASSERT_FALSE(cache);
   EXPECT_EQ(cache.error().code(), ErrorCode::kOutOfCapacity);
@@ -132,6 +132,82 @@ TEST(Cache, MemoryOfManyFreePagesIsGivenBack) {
   EXPECT_EQ(cache->stats().resident_bytes, cache->stats().reserved_bytes);
   cache->remove_sequence(id);
   EXPECT_LE(cache->stats().resident_bytes, 64 * cache->stats().bytes_per_page);
+}
+
+constexpr tensor::StateLayerSpec kSmallState{.conv_floats = 6, .delta_floats = 24};
+constexpr tensor::StateLayerSpec kLargeState{.conv_floats = 100, .delta_floats = 70000};
+
+std::unique_ptr<Cache> make_state_cache(testing::MemoryBackend& backend, int64_t max_sequences, int64_t max_copies) {
+  return Cache::create(backend, std::vector{kFull}, std::vector{kSmallState, kLargeState},
+                       {.type = tensor::KvType::kF32,
+                        .max_tokens = 320,
+                        .max_sequences = max_sequences,
+                        .max_state_copies = max_copies})
+      .value();
+}
+
+// The floats of both layers.
+std::vector<std::span<float>> state_of(Cache& cache, SequenceId id) {
+  const tensor::StateView view = cache.states({&id, 1});
+  return {{view.state(0, 0), static_cast<size_t>(kSmallState.floats())},
+          {view.state(1, 0), static_cast<size_t>(kLargeState.floats())}};
+}
+
+bool holds_only(Cache& cache, SequenceId id, float value) {
+  return std::ranges::all_of(state_of(cache, id), [&](std::span<float> layer) {
+    return std::ranges::all_of(layer, [&](float x) { return x == value; });
+  });
+}
+
+void fill_state(Cache& cache, SequenceId id, float value) {
+  for (const std::span<float> layer : state_of(cache, id)) std::ranges::fill(layer, value);
+}
+
+TEST(Cache, EverySequenceStartsWithItsOwnZeroState) {
+  testing::MemoryBackend backend;
+  auto cache = make_state_cache(backend, 2, 0);
+  for (int round = 0; round < 3; ++round) {
+    const auto a = cache->add_sequence().value();
+    const auto b = cache->add_sequence().value();
+    fill_state(*cache, a, 1.0f);
+    EXPECT_TRUE(holds_only(*cache, b, 0.0f));
+    fill_state(*cache, b, 2.0f);
+    EXPECT_TRUE(holds_only(*cache, a, 1.0f));
+    EXPECT_EQ(cache->stats().states_used, 2);
+    cache->remove_sequence(b);
+    cache->remove_sequence(a);
+  }
+  EXPECT_EQ(cache->stats().states_used, 0);
+}
+
+TEST(Cache, ASavedStateOutlivesItsSequence) {
+  testing::MemoryBackend backend;
+  auto cache = make_state_cache(backend, 2, 1);
+  const auto a = cache->add_sequence().value();
+  fill_state(*cache, a, 1.0f);
+  const StateCopy copy = cache->save_state(a).value();
+  const auto second = cache->save_state(a);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code(), ErrorCode::kOutOfCapacity);
+  fill_state(*cache, a, 2.0f);
+  cache->restore_state(a, copy);
+  EXPECT_TRUE(holds_only(*cache, a, 1.0f));
+  cache->remove_sequence(a);
+  const auto b = cache->add_sequence().value();
+  EXPECT_TRUE(holds_only(*cache, b, 0.0f));
+  cache->restore_state(b, copy);
+  EXPECT_TRUE(holds_only(*cache, b, 1.0f));
+  cache->drop_state(copy);
+  EXPECT_EQ(cache->stats().states_used, 1);
+  EXPECT_TRUE(cache->save_state(b).has_value());
+}
+
+TEST(Cache, ModelsWithoutStatePayNothingForIt) {
+  testing::MemoryBackend backend;
+  auto cache = make_cache(backend, {kFull}, 64, 1);
+  const auto id = cache->add_sequence().value();
+  EXPECT_EQ(cache->stats().state_bytes, 0u);
+  EXPECT_TRUE(cache->states({&id, 1}).states.empty());
 }
 
 TEST(CacheDeathTest, AStaleHandleIsOurMistake) {

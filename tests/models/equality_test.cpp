@@ -115,7 +115,8 @@ bool run_pass(backends::Executable& executable, kv::Cache& cache, std::vector<In
                   .slots = slots,
                   .positions = slots,
                   .outputs = outputs,
-                  .kv = cache.view(ids)},
+                  .kv = cache.view(ids),
+                  .states = cache.states(ids)},
                  {.logits = {.data = logits.data(), .rows = std::ssize(outputs), .cols = n_vocab, .stride = n_vocab}});
   const float* row = logits.data();
   for (Interleaved& sequence : sequences) {
@@ -139,7 +140,7 @@ TEST_P(SameLogits, NextToOtherSequences) {
       {.tokens = {ids.begin() + 9, ids.begin() + 39}, .step = 3},
   };
   const auto executable = backend->compile(m.program, m.weights, {.max_rows = 17, .max_outputs = 17}).value();
-  const auto cache = kv::Cache::create(*backend, m.program.kv_layers,
+  const auto cache = kv::Cache::create(*backend, m.program.kv_layers, m.program.state_layers,
                                        {.type = backend->kv_types().front(), .max_tokens = 512, .max_sequences = 3})
                          .value();
   for (Interleaved& sequence : sequences) sequence.id = cache->add_sequence().value();
