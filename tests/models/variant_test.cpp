@@ -196,7 +196,7 @@ TEST(Variant, ImageRowsOfQwen2VlSeeTheirThreePositions) {
   const auto backend = backends::make_reference_backend();
   const auto executable =
       backend->compile(model.program, model.weights, {.max_rows = n_rows, .max_outputs = n_outputs}).value();
-  const auto cache = kv::Cache::create(*backend, model.program.kv_layers,
+  const auto cache = kv::Cache::create(*backend, model.program.kv_layers, model.program.state_layers,
                                        {.type = backend->kv_types().front(), .max_tokens = n_rows, .max_sequences = 1})
                          .value();
   const kv::SequenceId sequence = cache->add_sequence().value();
@@ -210,7 +210,8 @@ TEST(Variant, ImageRowsOfQwen2VlSeeTheirThreePositions) {
                    .slots = slots,
                    .positions = planes,
                    .outputs = rows,
-                   .kv = cache->view({&sequence, 1})},
+                   .kv = cache->view({&sequence, 1}),
+                   .states = cache->states({&sequence, 1})},
                   {.logits = {.data = logits.data(), .rows = n_outputs, .cols = 512, .stride = 512}});
   const cli::Agreement agreement = cli::compare_logits(logits, reference, 512);
   EXPECT_LE(agreement.relative_rms, 1e-5);
