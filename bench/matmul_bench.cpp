@@ -84,7 +84,7 @@ void run_product(benchmark::State& state, const Isa& isa, DType dtype, int64_t m
     for (int64_t r = 0; r < shape.rows; r += chunk) {
       const IndexRange rows{r, std::min(r + chunk, shape.rows)};
       if (is_float) {
-        isa.matmul->floating(dtype)(weight.view, rows, x_view, out_view, scratch.data());
+        isa.matmul->floating(dtype)(weight.view, rows, {x.data(), m, shape.cols, shape.cols}, out_view, scratch.data());
       } else {
         isa.matmul->quant(dtype)(weight.view, rows, q, out_view, scratch.data());
       }

@@ -21,6 +21,7 @@ using tensor::MatView;
 using tensor::WeightView;
 
 struct AttentionKernels;
+struct RecurrentKernels;
 
 // How a weight type wants its activations.
 enum class ActFormat : uint8_t {
@@ -31,7 +32,8 @@ enum class ActFormat : uint8_t {
 ActFormat act_format(tensor::DType weight);
 
 // Activation rows as int8: x ~ d * q with q in [-127, 127]. Row r's values are at q + r * cols; its scales at
-// d + r * (cols / block), its sums of q at sums + r * (cols / sum_group).
+// d + r * (cols / block), its sums of q at sums + r * (cols / sum_group). A product takes `rows` of them: those that
+// `picked` lists, or the first ones when it is null.
 struct QuantizedRows {
   int8_t* q = nullptr;
   float* d = nullptr;
@@ -39,9 +41,22 @@ struct QuantizedRows {
   int64_t rows = 0;
   int64_t cols = 0;
   ActFormat format = ActFormat::kA32;
+  const int32_t* picked = nullptr;
 
+  int64_t source(int64_t i) const { return picked == nullptr ? i : picked[i]; }
   int64_t block() const { return format == ActFormat::kA256 ? 256 : 32; }
   int64_t sum_group() const { return format == ActFormat::kA256 ? 16 : 32; }
+};
+
+// Activation rows as floats: row r is at x + r * stride. `picked` as in QuantizedRows.
+struct FloatRows {
+  const float* x = nullptr;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  int64_t stride = 0;
+  const int32_t* picked = nullptr;
+
+  const float* row(int64_t i) const { return x + (picked == nullptr ? i : picked[i]) * stride; }
 };
 
 // Matrix products. out(i, r) = dot(weight row r, activation row i) for r in `weight_rows` and every activation row;
@@ -49,8 +64,8 @@ struct QuantizedRows {
 // activation rows. `scratch` has at least matmul_scratch_bytes(weight) bytes, 64-byte aligned, of the calling thread.
 using MatMulQuant = void (*)(const WeightView& weight, IndexRange weight_rows, const QuantizedRows& x,
                              MatView<float> out, std::byte* scratch);
-using MatMulFloat = void (*)(const WeightView& weight, IndexRange weight_rows, MatView<const float> x,
-                             MatView<float> out, std::byte* scratch);
+using MatMulFloat = void (*)(const WeightView& weight, IndexRange weight_rows, const FloatRows& x, MatView<float> out,
+                             std::byte* scratch);
 
 struct MatMulKernels {
   // Quantises rows [rows.begin, rows.end) of x (contract C7: d = amax / 127, q = rne(x * (1/d)); zero rows give d = 0).
@@ -64,7 +79,8 @@ struct MatMulKernels {
   int64_t row_granule;
 };
 
-// Everything that is neither a matrix product nor attention (kernels/attention.h).
+// Everything that is neither a matrix product, nor attention (kernels/attention.h), nor recurrent
+// (kernels/recurrent.h).
 struct RowKernels {
   // One row: out[i] = x[i] / sqrt(mean + eps) * weight[i % group], per run of `group` columns; weight may be null.
   void (*rms_norm)(const float* x, const float* weight, float* out, int64_t cols, int64_t group, float eps);
@@ -80,6 +96,12 @@ struct RowKernels {
   void (*gated)(tensor::Activation activation, const float* gate, const float* up, float* out, int64_t n);
   // out = cap * tanh(x / cap)
   void (*soft_cap)(const float* x, float* out, float cap, int64_t n);
+  // The n_used largest of the logits in descending order (ties: the lower index first) and their softmax among
+  // themselves. 1 <= n_used <= n.
+  void (*choose_experts)(const float* logits, int64_t n, int64_t n_used, int32_t* experts, float* weights);
+  // out = sum of weights[i] * (row picked[i] of `rows`), i ascending
+  void (*weighted_sum)(const float* weights, const int32_t* picked, int64_t n_picked, MatView<const float> rows,
+                       float* out);
   // Cosine and sine, times magnitude, of position * frequency for each pair.
   void (*rope_angles)(int32_t position, const float* frequencies, int64_t n_pairs, float magnitude, float* cosines,
                       float* sines);
@@ -96,6 +118,7 @@ struct Isa {
   const MatMulKernels* matmul;
   const RowKernels* rows;
   const AttentionKernels* attention_f16;  // for pages of KvType::kF16
+  const RecurrentKernels* recurrent;
 };
 
 // From slowest to fastest; an explicit list generated from isa/CMakeLists.txt. All are linked in, some may not run

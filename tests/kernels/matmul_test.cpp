@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/kernels.h"
+#include "kernels/isas.h"
 #include "quant/quant.h"
 
 namespace tempo9::kernels {
@@ -185,6 +185,17 @@ std::vector<IndexRange> ranges_of(int64_t rows) {
   return ranges;
 }
 
+// Row i of `some` is row picked[i] of `all`, bit for bit.
+void expect_rows(const std::vector<float>& some, const std::vector<float>& all, std::span<const int32_t> picked,
+                 int64_t cols, std::string_view what) {
+  for (size_t i = 0; i < picked.size(); ++i) {
+    EXPECT_EQ(std::memcmp(some.data() + static_cast<int64_t>(i) * cols, all.data() + picked[i] * cols,
+                          static_cast<size_t>(cols) * sizeof(float)),
+              0)
+        << what << " row " << i;
+  }
+}
+
 class QuantProducts : public testing::TestWithParam<QuantTypeCase> {};
 
 TEST_P(QuantProducts, EveryIsaGivesTheBitsOfTheDefinition) {
@@ -219,6 +230,33 @@ TEST_P(QuantProducts, EveryIsaGivesTheBitsOfTheDefinition) {
           }
         }
       }
+    }
+  }
+}
+
+// Rows with repetitions, in no order.
+constexpr int32_t kPicked[] = {5, 0, 5, 9, 1, 3, 3, 8, 2, 7, 0};
+
+TEST_P(QuantProducts, TakeTheRowsThatAreListed) {
+  const QuantTypeCase& type = GetParam();
+  const int64_t block = tensor::dtype_info(type.dtype).block_elements;
+  const int64_t cols = 512, rows = 40;
+  Numbers numbers(13);
+  const std::vector<std::byte> blocks = make_blocks(type, rows * cols / block, Fill::kRandom, numbers);
+  const WeightView weight = weight_view(type.dtype, blocks, rows, cols);
+  OwnedRows x = make_activations(act_format(type.dtype), 10, cols, numbers);
+  for (const Isa* isa : isas_here()) {
+    Scratch scratch(isa->matmul->scratch_bytes(weight));
+    const auto run = [&](const QuantizedRows& some) {
+      return product(some.rows, rows, [&](MatView<float> out) {
+        isa->matmul->quant(type.dtype)(weight, {0, rows}, some, out, scratch.aligned());
+      });
+    };
+    const std::vector<float> all = run(x.view);
+    for (int64_t n : {1, 3, 11}) {
+      QuantizedRows some = x.first(n);
+      some.picked = kPicked;
+      expect_rows(run(some), all, {kPicked, static_cast<size_t>(n)}, rows, isa->name);
     }
   }
 }
@@ -325,6 +363,27 @@ TEST_P(FloatProducts, EveryIsaGivesTheBitsOfTheDefinition) {
           }
         }
       }
+    }
+  }
+}
+
+TEST_P(FloatProducts, TakeTheRowsThatAreListed) {
+  const DType dtype = GetParam();
+  const int64_t cols = 100, rows = 20;
+  Numbers numbers(15);
+  std::vector<float> x(static_cast<size_t>(10 * cols));
+  for (float& v : x) v = numbers.normal();
+  const std::vector<std::byte> bytes = make_floats(dtype, rows * cols, numbers);
+  const WeightView weight = weight_view(dtype, bytes, rows, cols);
+  for (const Isa* isa : isas_here()) {
+    const auto run = [&](const FloatRows& some) {
+      return product(some.rows, rows, [&](MatView<float> out) {
+        isa->matmul->floating(dtype)(weight, {0, rows}, some, out, nullptr);
+      });
+    };
+    const std::vector<float> all = run({x.data(), 10, cols, cols});
+    for (int64_t n : {1, 3, 11}) {
+      expect_rows(run({x.data(), n, cols, cols, kPicked}), all, {kPicked, static_cast<size_t>(n)}, rows, isa->name);
     }
   }
 }

@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numeric>
 
 #include "kernels/isas.h"
 
@@ -103,6 +105,72 @@ TEST(PositionScale, FollowsTheLogarithm) {
       });
       const double n = static_cast<double>(1.0f + static_cast<float>(position / period));
       expect_close(out[0], 1.0 + static_cast<double>(0.1f) * std::log(n), kUlp, static_cast<float>(position));
+    }
+  }
+}
+
+// Experts, then their weights.
+std::vector<float> chosen(const std::vector<float>& logits, int64_t n_used) {
+  return on_every_isa(static_cast<size_t>(2 * n_used), [&](const RowKernels& rows, float* to) {
+    std::vector<int32_t> experts(static_cast<size_t>(n_used));
+    rows.choose_experts(logits.data(), std::ssize(logits), n_used, experts.data(), to + n_used);
+    std::copy(experts.begin(), experts.end(), to);
+  });
+}
+
+TEST(ChooseExperts, SortsByLogitThenIndexAndWeighsBySoftmax) {
+  std::mt19937 rng(10);
+  for (int64_t n : {1, 5, 64, 257}) {
+    for (int64_t n_used : {int64_t{1}, std::min<int64_t>(n, 4), std::min<int64_t>(n, 17), n}) {
+      std::vector<float> logits = random_floats(rng, static_cast<size_t>(n), 2.0f);
+      for (float& logit : logits) logit = std::round(4.0f * logit) / 4.0f;  // so that many are equal
+      std::vector<int> order(logits.size());
+      std::iota(order.begin(), order.end(), 0);
+      std::ranges::stable_sort(order, [&](int a, int b) { return logits[a] > logits[b]; });
+      double sum = 0.0;
+      for (int64_t i = 0; i < n_used; ++i) sum += std::exp(static_cast<double>(logits[order[i]]));
+      const std::vector<float> out = chosen(logits, n_used);
+      for (int64_t i = 0; i < n_used; ++i) {
+        EXPECT_EQ(out[i], order[i]);
+        expect_close(out[n_used + i], std::exp(static_cast<double>(logits[order[i]])) / sum, kUlp * (4 + n_used / 16),
+                     logits[order[i]]);
+      }
+    }
+  }
+}
+
+TEST(ChooseExperts, GivesEachExpertOnceWhateverTheLogits) {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  for (const std::vector<float>& logits : {std::vector<float>{nan, nan, nan, nan},
+                                           {nan, 1.0f, inf, 0.0f},
+                                           {1.0f, nan, 2.0f, -inf},
+                                           {inf, inf, inf, inf}}) {
+    for (int64_t n_used = 1; n_used <= 4; ++n_used) {
+      std::vector<int32_t> experts(4, -1);
+      std::vector<float> weights(4);
+      best_isa().rows->choose_experts(logits.data(), 4, n_used, experts.data(), weights.data());
+      experts.resize(static_cast<size_t>(n_used));
+      std::ranges::sort(experts);
+      EXPECT_EQ(std::ranges::adjacent_find(experts), experts.end());
+      EXPECT_GE(experts.front(), 0);
+      EXPECT_LT(experts.back(), 4);
+    }
+  }
+}
+
+TEST(WeightedSum, AddsThePickedRowsInOrder) {
+  std::mt19937 rng(11);
+  constexpr int32_t kPicked[] = {2, 0, 4, 2};
+  for (int64_t n : kSizes) {
+    const std::vector<float> rows = random_floats(rng, static_cast<size_t>(5 * n));
+    const std::vector<float> weights = random_floats(rng, 4);
+    const std::vector<float> out = on_every_isa(static_cast<size_t>(n), [&](const RowKernels& kernels, float* to) {
+      kernels.weighted_sum(weights.data(), kPicked, 4, {rows.data(), 5, n, n}, to);
+    });
+    for (int64_t c = 0; c < n; ++c) {
+      float expected = 0.0f;
+      for (int i = 0; i < 4; ++i) expected = std::fma(weights[i], rows[kPicked[i] * n + c], expected);
+      EXPECT_EQ(out[c], expected);
     }
   }
 }

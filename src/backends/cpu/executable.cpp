@@ -55,6 +55,7 @@ class CpuExecutable final : public Executable {
                 ThreadPool& pool)
       : program_(program), options_(options), isa_(isa), pool_(pool) {
     row_blocks_.reserve(static_cast<size_t>(options.max_rows));
+    sequence_rows_.reserve(static_cast<size_t>(options.max_rows));
   }
 
   Result<void> prepare(std::span<const tensor::WeightView> weights) {
@@ -79,6 +80,7 @@ class CpuExecutable final : public Executable {
                     .outputs = outputs,
                     .cells = cells_.data(),
                     .workers = workers_,
+                    .sequence_rows = sequence_rows_,
                     .row_blocks = row_blocks_,
                     .span_states = span_state_floats()};
     if (observer == nullptr) {
@@ -119,14 +121,19 @@ class CpuExecutable final : public Executable {
     return {reinterpret_cast<float*>(span_states_.data()), span_states_.size() / sizeof(float)};
   }
 
-  // Runs of rows of one sequence, cut to blocks.
   void split_rows(const tensor::Batch& batch) {
+    sequence_rows_.clear();
     row_blocks_.clear();
-    for (int64_t r = 0; r < batch.n_rows(); ++r) {
-      const bool continues = !row_blocks_.empty() && row_blocks_.back().rows < kAttentionRows &&
-                             batch.sequences[static_cast<size_t>(r)] == batch.sequences[static_cast<size_t>(r - 1)];
-      if (!continues) row_blocks_.push_back({.begin = r, .rows = 0});
-      ++row_blocks_.back().rows;
+    for (int64_t begin = 0; begin < batch.n_rows();) {
+      const auto first = batch.sequences.begin() + begin;
+      const auto other =
+          std::find_if(first, batch.sequences.end(), [&](int32_t sequence) { return sequence != *first; });
+      const int64_t n = other - first;
+      sequence_rows_.push_back({.begin = begin, .rows = n});
+      for (int64_t i = 0; i < n; i += kAttentionRows) {
+        row_blocks_.push_back({.begin = begin + i, .rows = std::min(kAttentionRows, n - i)});
+      }
+      begin += n;
     }
   }
 
@@ -142,6 +149,7 @@ class CpuExecutable final : public Executable {
   Buffer private_memory_;
   Buffer span_states_;
   std::vector<WorkerMemory> workers_;
+  std::vector<RowBlock> sequence_rows_;
   std::vector<RowBlock> row_blocks_;
 };
 

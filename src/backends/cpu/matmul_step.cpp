@@ -3,47 +3,10 @@
 #include <algorithm>
 
 #include "backends/cpu/chunk_sizes.h"
-#include "backends/cpu/pass.h"
+#include "backends/cpu/product.h"
 
 namespace tempo9::backends::cpu {
 namespace {
-
-kernels::QuantizedRows rows_of(const kernels::QuantizedRows& x, tensor::IndexRange rows) {
-  kernels::QuantizedRows part = x;
-  part.q += rows.begin * x.cols;
-  part.d += rows.begin * (x.cols / x.block());
-  part.sums += rows.begin * (x.cols / x.sum_group());
-  part.rows = rows.size();
-  return part;
-}
-
-template <class T>
-tensor::MatView<T> rows_of(const tensor::MatView<T>& x, tensor::IndexRange rows) {
-  return {x.row(rows.begin), rows.size(), x.cols, x.stride};
-}
-
-void add_bias(const kernels::RowKernels& kernels, const float* bias, tensor::IndexRange cols,
-              tensor::MatView<float> out) {
-  for (int64_t r = 0; r < out.rows; ++r) {
-    float* to = out.row(r) + cols.begin;
-    kernels.add(to, bias + cols.begin, to, cols.size());
-  }
-}
-
-void run_product(const Product& product, const Pass& pass, int worker, tensor::IndexRange panel,
-                 tensor::IndexRange rows) {
-  const tensor::WeightView& weight = product.weight;
-  const tensor::MatView<float> out = rows_of(pass.view(product.out, weight.rows), rows);
-  std::byte* scratch = pass.workers[static_cast<size_t>(worker)].scratch;
-  if (product.quant != nullptr) {
-    const kernels::QuantizedRows x = pass.quantized(product.x, product.format, weight.cols);
-    product.quant(weight, panel, rows_of(x, rows), out, scratch);
-  } else {
-    const tensor::MatView<const float> x = pass.view(product.x, weight.cols);
-    product.floating(weight, panel, rows_of(x, rows), out, scratch);
-  }
-  if (product.bias != nullptr) add_bias(*pass.isa.rows, product.bias, panel, out);
-}
 
 void run_gated(const GatedOp& op, const Pass& pass, tensor::IndexRange cols, tensor::IndexRange rows) {
   for (int64_t r = rows.begin; r < rows.end; ++r) {
@@ -84,7 +47,10 @@ struct Chunking {
     }
     const int64_t begin = index * panel_rows(*group);
     const tensor::IndexRange panel{begin, std::min(group->products.front().weight.rows, begin + panel_rows(*group))};
-    for (const Product& product : group->products) run_product(product, pass, worker, panel, rows);
+    for (const Product& product : group->products) {
+      multiply(product, product.weight, product.bias, panel, slice(act_rows(product, pass), rows),
+               slice(pass.view(product.out, product.weight.rows), rows), pass, worker);
+    }
     if (group->gated) run_gated(*group->gated, pass, panel, rows);
   }
 };

@@ -9,7 +9,7 @@
 
 namespace tempo9::backends::cpu {
 
-// Rows of one sequence that attend together, at most kAttentionRows.
+// Rows of one sequence. Those that attend together are at most kAttentionRows.
 struct RowBlock {
   int64_t begin = 0;
   int64_t rows = 0;
@@ -18,7 +18,7 @@ inline constexpr int64_t kAttentionRows = 32;
 
 // Memory of one worker.
 struct WorkerMemory {
-  std::byte* scratch = nullptr;  // for matrix products
+  std::byte* scratch = nullptr;  // Plan::scratch_bytes
   float* part = nullptr;         // attention state of a span; see attention_state_floats
   float* total = nullptr;
 };
@@ -29,6 +29,40 @@ inline kernels::AttentionState attention_state(float* data, int64_t n_vectors) {
   return {.max = data, .sum = data + n_vectors, .values = data + 2 * n_vectors};
 }
 
+// What ChooseOp leaves for a row: its experts in descending order of their logits and their weights. Sorting adds the
+// place of each pair of (row, expert) among all.
+struct ExpertChoices {
+  int32_t* experts;
+  float* weights;
+  int32_t* places;
+  static size_t bytes(int64_t n_used) { return static_cast<size_t>(n_used) * 12; }
+};
+inline ExpertChoices expert_choices(float* row, int64_t n_used) {
+  auto* ids = reinterpret_cast<int32_t*>(row);
+  return {.experts = ids, .weights = row + n_used, .places = ids + 2 * n_used};
+}
+
+// Pairs [first, first + size) of the sorted ones: rows that go through `expert` together.
+struct ExpertTile {
+  int32_t expert;
+  int32_t first;
+  int32_t size;
+};
+struct ExpertTiles {
+  int32_t* count;
+  ExpertTile* tiles;  // at most one per pair
+  int32_t* rows;      // of each pair, sorted
+  // The bytes of a batch are shared, so each row has room for the count.
+  static size_t row_bytes(int64_t n_used) {
+    return sizeof(int32_t) + static_cast<size_t>(n_used) * (sizeof(ExpertTile) + sizeof(int32_t));
+  }
+};
+inline ExpertTiles expert_tiles(std::byte* data, int64_t n_pairs) {
+  auto* count = reinterpret_cast<int32_t*>(data);
+  auto* tiles = reinterpret_cast<ExpertTile*>(count + 1);
+  return {.count = count, .tiles = tiles, .rows = reinterpret_cast<int32_t*>(tiles + n_pairs)};
+}
+
 // Plain data, constant while the threads run. Everything it points to outlives the pass.
 struct Pass {
   const Plan& plan;
@@ -37,7 +71,8 @@ struct Pass {
   RunOutputs outputs;
   std::byte* cells = nullptr;  // Plan::bytes_per_row for each row of the batch
   std::span<const WorkerMemory> workers;
-  std::span<const RowBlock> row_blocks;
+  std::span<const RowBlock> sequence_rows;  // all rows of each sequence
+  std::span<const RowBlock> row_blocks;     // the same, cut for attention
   // Attention states of spans that different workers compute, when there is too little else to share.
   std::span<float> span_states;
 
@@ -64,12 +99,18 @@ struct Pass {
 };
 
 // A step has up to kPhases stages, whose chunks the workers share (base/thread_pool.h).
-inline constexpr int64_t kPhases = 2;
+inline constexpr int64_t kPhases = 3;
 int64_t n_chunks(const RowStep& step, const Pass& pass, int64_t phase);
 int64_t n_chunks(const MatMulStep& step, const Pass& pass, int64_t phase);
 int64_t n_chunks(const AttentionStep& step, const Pass& pass, int64_t phase);
+int64_t n_chunks(const ExpertsStep& step, const Pass& pass, int64_t phase);
+int64_t n_chunks(const ConvStep& step, const Pass& pass, int64_t phase);
+int64_t n_chunks(const DeltaNetStep& step, const Pass& pass, int64_t phase);
 void run_chunk(const RowStep& step, const Pass& pass, int64_t phase, int64_t chunk, int worker);
 void run_chunk(const MatMulStep& step, const Pass& pass, int64_t phase, int64_t chunk, int worker);
 void run_chunk(const AttentionStep& step, const Pass& pass, int64_t phase, int64_t chunk, int worker);
+void run_chunk(const ExpertsStep& step, const Pass& pass, int64_t phase, int64_t chunk, int worker);
+void run_chunk(const ConvStep& step, const Pass& pass, int64_t phase, int64_t chunk, int worker);
+void run_chunk(const DeltaNetStep& step, const Pass& pass, int64_t phase, int64_t chunk, int worker);
 
 }  // namespace tempo9::backends::cpu

@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "kernels/attention.h"
 #include "kernels/kernels.h"
+#include "kernels/recurrent.h"
 #include "quant/quant.h"
 #include "tensor/program.h"
 #include "tensor/views.h"
@@ -129,6 +130,23 @@ struct InputOp {
   CellId out = -1;
   int64_t cols = 0;
 };
+// Chooses the experts of a row and weighs them (see tensor::Experts).
+struct ChooseOp {
+  CellId router = -1;
+  CellId out = -1;  // ExpertChoices
+  int64_t n_experts = 0;
+  int64_t n_used = 0;
+  float weight_scale = 1.0f;
+  const float* expert_scale = nullptr;  // may be null
+};
+// Adds what the chosen experts gave, in the order of the choice.
+struct CombineOp {
+  CellId choices = -1;
+  CellId results = -1;
+  CellId out = -1;
+  int64_t n_used = 0;
+  int64_t cols = 0;
+};
 struct QuantizeOp {
   CellId x = -1;
   CellId out = -1;
@@ -136,7 +154,7 @@ struct QuantizeOp {
   kernels::ActFormat format = kernels::ActFormat::kA32;
 };
 using RowOp = std::variant<AnglesOp, EmbedOp, NormOp, AddOp, RotateOp, KvStoreOp, GatedOp, SelectOp, CapOp, ScaleOp,
-                           TakeOp, ConcatOp, GateRowOp, PositionScaleOp, InputOp, QuantizeOp>;
+                           TakeOp, ConcatOp, GateRowOp, PositionScaleOp, InputOp, ChooseOp, CombineOp, QuantizeOp>;
 
 // --- Steps -----------------------------------------------------------------------------------------------------------
 // Runs `ops` on each row, one after another.
@@ -178,8 +196,55 @@ struct AttentionStep {
   const float* sinks = nullptr;
 };
 
+// The experts' products. Pairs of (row, chosen expert) are sorted by expert; those of one expert, at most `tile_rows`,
+// are multiplied together. Stages: sort; gate and up with the activation; down.
+struct ExpertsStep {
+  tensor::RowSet rows = tensor::RowSet::kBatch;
+  int64_t n_experts = 0;
+  int64_t n_used = 0;
+  int64_t n_inner = 0;
+  tensor::Activation activation = tensor::Activation::kSilu;
+  // Stacks of all experts' weights and biases. Of each expert's `weight.rows` rows gate and up take the first n_inner;
+  // where one tensor holds both, up's memory begins at the first up row.
+  Product gate;
+  Product up;
+  Product down;
+  CellId choices = -1;       // ExpertChoices of each row
+  CellId tiles = -1;         // ExpertTiles
+  CellId inner = -1;         // per pair, as `down` reads it
+  CellId results = -1;       // per pair
+  size_t buffer_offset = 0;  // in a worker's scratch: room for a chunk of gate and of up
+  int64_t tile_rows = 0;
+  // Weight rows of a chunk in passes of few rows and of many. Those of gate and up are whole blocks of `inner`.
+  int64_t inner_panel_few = 0;
+  int64_t inner_panel_many = 0;
+  int64_t down_panel_few = 0;
+  int64_t down_panel_many = 0;
+};
+
+struct ConvStep {
+  CellId x = -1;
+  CellId out = -1;
+  const float* taps = nullptr;  // [kernel][cols]
+  int64_t kernel = 0;
+  int64_t cols = 0;
+  int32_t state_layer = 0;
+};
+
+struct DeltaNetStep {
+  CellId qkv = -1;
+  CellId beta = -1;
+  CellId alpha = -1;
+  CellId out = -1;
+  const float* a = nullptr;
+  const float* dt = nullptr;
+  kernels::DeltaNetShape shape;
+  int32_t state_layer = 0;
+  int64_t state_offset = 0;  // floats of the state that belong to the convolution
+};
+
 struct Step {
-  std::variant<RowStep, MatMulStep, AttentionStep> work;
+  std::variant<RowStep, MatMulStep, AttentionStep, ExpertsStep, ConvStep, DeltaNetStep> work;
   std::vector<std::pair<tensor::ValueId, CellId>> values;  // what it makes, for the observer
 };
 
@@ -193,7 +258,9 @@ struct Plan {
 // Everything that the steps point to: must outlive them.
 struct Weights {
   std::vector<tensor::WeightView> views;
-  std::vector<std::vector<float>> vectors;  // norm weights, biases and sinks as floats; empty for matrices
+  // What is read as plain floats: norm weights, biases, sinks; taps of convolutions as [kernel][column]. Empty for
+  // matrices.
+  std::vector<std::vector<float>> vectors;
 };
 
 // Decodes the weights that are read as plain vectors.

@@ -41,14 +41,6 @@ struct WorksOn {
   RowSet operator()(const auto& op) const { return program.values[static_cast<size_t>(op.out)].rows; }
 };
 
-// Operations without code here.
-struct Missing {
-  std::string_view operator()(const tensor::Experts&) const { return "Experts"; }
-  std::string_view operator()(const tensor::CausalConv&) const { return "CausalConv"; }
-  std::string_view operator()(const tensor::DeltaNet&) const { return "DeltaNet"; }
-  std::string_view operator()(const auto&) const { return {}; }
-};
-
 enum class Kind : uint8_t { kRow, kProduct, kStages };
 struct KindOf {
   Kind operator()(const tensor::MatMul&) const { return Kind::kProduct; }
@@ -76,11 +68,6 @@ Planner::Planner(const tensor::Program& program, const Weights& weights, const k
 }
 
 Result<Plan> Planner::plan() && {
-  for (const tensor::Op& op : program_.ops) {
-    if (const std::string_view name = std::visit(Missing{}, op); !name.empty()) {
-      return fail(ErrorCode::kUnsupported, fmt::format("the cpu backend has no code for the operation {}", name));
-    }
-  }
   size_t n_left = program_.ops.size();
   while (n_left > 0) {
     T9_TRY(n_emitted, options_.fused ? emit_ready() : emit_next());

@@ -1,5 +1,5 @@
 // Makes a plan (plan.h) of one program. Where what is: planner.cpp order of operations and cells, row_ops.cpp
-// operations on one row, products.cpp matrix products, stages.cpp attention.
+// operations on one row, products.cpp matrix products, stages.cpp attention, experts and recurrent layers.
 #pragma once
 
 #include <map>
@@ -54,6 +54,10 @@ class Planner {
 
   // --- Stages
   Result<void> emit(const tensor::Attention& op);
+  Result<void> emit(const tensor::Experts& op);
+  Result<ExpertsStep> bind_experts(const tensor::Experts& op);
+  Result<void> emit(const tensor::CausalConv& op);
+  Result<void> emit(const tensor::DeltaNet& op);
   Result<void> emit(const auto&) { T9_CHECK_MSG(false, "not an operation with stages of its own"); }
 
   // --- Cells. A cell is made by the current step, which is the last of the plan so far.

@@ -72,6 +72,19 @@ class RowRunner {
     rows_.position_scale(at(op.x), position, op.beta, op.period, at(op.out), op.cols);
   }
   void operator()(const InputOp& op) const { std::copy_n(pass_.batch.hidden.row(r_), op.cols, at(op.out)); }
+  void operator()(const ChooseOp& op) const {
+    const ExpertChoices chosen = expert_choices(at(op.out), op.n_used);
+    rows_.choose_experts(at(op.router), op.n_experts, op.n_used, chosen.experts, chosen.weights);
+    for (int64_t i = 0; i < op.n_used; ++i) {
+      chosen.weights[i] *= op.weight_scale;
+      if (op.expert_scale != nullptr) chosen.weights[i] *= op.expert_scale[chosen.experts[i]];
+    }
+  }
+  void operator()(const CombineOp& op) const {
+    const ExpertChoices chosen = expert_choices(at(op.choices), op.n_used);
+    const auto* results = reinterpret_cast<const float*>(pass_.data(op.results));
+    rows_.weighted_sum(chosen.weights, chosen.places, op.n_used, {results, 0, op.cols, op.cols}, at(op.out));
+  }
   void operator()(const QuantizeOp& op) const {
     pass_.isa.matmul->quantize(pass_.view(op.x, op.cols), {r_, r_ + 1}, pass_.quantized(op.out, op.format, op.cols));
   }

@@ -12,8 +12,22 @@ struct VectorWeights {
   std::vector<tensor::WeightId> operator()(const tensor::MatMul& op) const { return {op.bias}; }
   std::vector<tensor::WeightId> operator()(const tensor::Attention& op) const { return {op.sinks}; }
   std::vector<tensor::WeightId> operator()(const tensor::Scale& op) const { return {op.by}; }
+  std::vector<tensor::WeightId> operator()(const tensor::Experts& op) const {
+    return {op.gate_bias, op.up_bias, op.down_bias, op.expert_scale};
+  }
+  std::vector<tensor::WeightId> operator()(const tensor::CausalConv& op) const { return {op.weight}; }
+  std::vector<tensor::WeightId> operator()(const tensor::DeltaNet& op) const { return {op.a, op.dt}; }
   std::vector<tensor::WeightId> operator()(const auto&) const { return {}; }
 };
+
+// From a row per column of the convolution to a row per tap.
+std::vector<float> by_tap(const std::vector<float>& taps, int64_t kernel) {
+  const auto n_taps = static_cast<size_t>(kernel);
+  const size_t n_cols = taps.size() / n_taps;
+  std::vector<float> result(taps.size());
+  for (size_t i = 0; i < taps.size(); ++i) result[i % n_taps * n_cols + i / n_taps] = taps[i];
+  return result;
+}
 
 }  // namespace
 
@@ -36,6 +50,7 @@ Result<Weights> bind_weights(const tensor::Program& program, std::span<const ten
       }
       values.resize(static_cast<size_t>(view.elements()));
       type->decode(view.data, values.data(), view.elements());
+      if (std::holds_alternative<tensor::CausalConv>(op)) values = by_tap(values, view.cols);
     }
   }
   return weights;

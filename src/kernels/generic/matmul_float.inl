@@ -25,7 +25,7 @@ struct Padded16 {
 
 // R weight rows from `row` times M activation rows from `first`.
 template <class T, int R, int M>
-void multiply_floats(const WeightView& weight, int64_t row, MatView<const float> x, int64_t first, MatView<float> out) {
+void multiply_floats(const WeightView& weight, int64_t row, const FloatRows& x, int64_t first, MatView<float> out) {
   using Element = typename T::Element;
   const Element* w[R];
   const float* y[M];
@@ -34,7 +34,7 @@ void multiply_floats(const WeightView& weight, int64_t row, MatView<const float>
     w[r] = reinterpret_cast<const Element*>(weight.data + static_cast<size_t>(row + r) * weight.row_bytes);
     for (int m = 0; m < M; ++m) acc[r][m] = zero_16();
   }
-  for (int m = 0; m < M; ++m) y[m] = x.data + (first + m) * x.stride;
+  for (int m = 0; m < M; ++m) y[m] = x.row(first + m);
   int64_t c = 0;
   for (; c + 16 <= weight.cols; c += 16) {
     Float16s yy[M];
@@ -58,7 +58,7 @@ void multiply_floats(const WeightView& weight, int64_t row, MatView<const float>
 }
 
 template <class T, int R>
-T9_INLINE void multiply_float_rows(const WeightView& weight, int64_t row, MatView<const float> x, MatView<float> out) {
+T9_INLINE void multiply_float_rows(const WeightView& weight, int64_t row, const FloatRows& x, MatView<float> out) {
   for (int64_t i = 0; i < x.rows; i += kFloatTileRows) {
     const int64_t n = x.rows - i < kFloatTileRows ? x.rows - i : kFloatTileRows;
     with_count<kFloatTileRows>(n, [&](auto m) { multiply_floats<T, R, m>(weight, row, x, i, out); });
@@ -66,7 +66,7 @@ T9_INLINE void multiply_float_rows(const WeightView& weight, int64_t row, MatVie
 }
 
 template <class T>
-void matmul_float(const WeightView& weight, IndexRange weight_rows, MatView<const float> x, MatView<float> out,
+void matmul_float(const WeightView& weight, IndexRange weight_rows, const FloatRows& x, MatView<float> out,
                   std::byte* /*scratch*/) {
   int64_t r = weight_rows.begin;
   for (; r + kFloatTileWeights <= weight_rows.end; r += kFloatTileWeights) {

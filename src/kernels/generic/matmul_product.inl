@@ -54,9 +54,10 @@ struct ActBlock {
     const int64_t n_blocks = x.cols / block;
     const int64_t n_sums = block == 256 ? x.cols / 16 : n_blocks;
     for (int m = 0; m < M; ++m) {
-      y[m] = x.q + (first_row + m) * x.cols;
-      d[m] = x.d + (first_row + m) * n_blocks;
-      sums[m] = x.sums + (first_row + m) * n_sums;
+      const int64_t row = x.source(first_row + m);
+      y[m] = x.q + row * x.cols;
+      d[m] = x.d + row * n_blocks;
+      sums[m] = x.sums + row * n_sums;
     }
   }
   T9_INLINE void advance(int64_t block) {

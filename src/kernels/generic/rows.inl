@@ -95,6 +95,42 @@ static void soft_cap(const float* x, float* out, float cap, int64_t n) {
       n, [&](int64_t i, int64_t count) { store_some(out + i, mul(c, tanh(div(load_some(x + i, count), c))), count); });
 }
 
+static void choose_experts(const float* logits, int64_t n, int64_t n_used, int32_t* experts, float* weights) {
+  // Insertion into a sorted list; `weights` holds the logits meanwhile. Most logits are below the last of the list.
+  int64_t count = 0;
+  for (int64_t e = 0; e < n; ++e) {
+    if (count == n_used && !(logits[e] > weights[n_used - 1])) continue;
+    int64_t at = count < n_used ? count++ : n_used - 1;
+    for (; at > 0 && logits[e] > weights[at - 1]; --at) {
+      experts[at] = experts[at - 1];
+      weights[at] = weights[at - 1];
+    }
+    experts[at] = static_cast<int32_t>(e);
+    weights[at] = logits[e];
+  }
+  const Vec top = splat(weights[0]);
+  Vec total = splat(0.0f);
+  for_vectors(n_used, [&](int64_t i, int64_t length) {
+    store_some(weights + i, exp(sub(load_some(weights + i, length), top)), length);
+    total = add(total, load_some(weights + i, length));
+  });
+  const Vec all = splat(sum(total));
+  for_vectors(n_used, [&](int64_t i, int64_t length) {
+    store_some(weights + i, div(load_some(weights + i, length), all), length);
+  });
+}
+
+static void weighted_sum(const float* weights, const int32_t* picked, int64_t n_picked, MatView<const float> rows,
+                         float* out) {
+  for_vectors(rows.cols, [&](int64_t c, int64_t count) {
+    Vec total = splat(0.0f);
+    for (int64_t i = 0; i < n_picked; ++i) {
+      total = fma(splat(weights[i]), load_some(rows.data + picked[i] * rows.stride + c, count), total);
+    }
+    store_some(out + c, total, count);
+  });
+}
+
 // The angle is rounded to f32, as it was when the models were trained; its cosine and sine are not: an angle of 10^6
 // rad has no digits left in a float once reduced, so that is done in double. The first reduction step is exact, and
 // pi/2 is held in two doubles. The polynomials are minimax fits of (sin r - r) / r^3 and (cos r - 1 + r^2/2) / r^4 for

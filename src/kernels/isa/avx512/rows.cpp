@@ -16,6 +16,8 @@ constinit const RowKernels kRowKernels = {
     .position_scale = position_scale,
     .gated = gated,
     .soft_cap = soft_cap,
+    .choose_experts = choose_experts,
+    .weighted_sum = weighted_sum,
     .rope_angles = rope_angles,
     .rope = rope,
 };

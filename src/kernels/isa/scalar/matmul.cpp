@@ -87,9 +87,10 @@ void matmul_quant(const WeightView& weight, IndexRange weight_rows, const Quanti
       type.unpack(weight.row(r) + b * info.block_bytes, w);
       for (int64_t i = 0; i < x.rows; ++i) {
         float& acc = out.data[i * out.stride + r];
-        const float dy = x.d[i * n_blocks + b];
-        const int16_t* sums = x.sums + (i * n_blocks + b) * sums_per_block;
-        acc = __builtin_fmaf(static_cast<float>(dot_block(w, x.q + i * x.cols + b * n, n)), w.d * dy, acc);
+        const int64_t row = x.source(i);
+        const float dy = x.d[row * n_blocks + b];
+        const int16_t* sums = x.sums + (row * n_blocks + b) * sums_per_block;
+        acc = __builtin_fmaf(static_cast<float>(dot_block(w, x.q + row * x.cols + b * n, n)), w.d * dy, acc);
         if (type.has_min) acc = __builtin_fmaf(-static_cast<float>(min_block(w, sums)), w.dmin * dy, acc);
         if (type.has_m) acc = __builtin_fmaf(w.m, dy * static_cast<float>(sums[0]), acc);
       }
@@ -110,7 +111,7 @@ float load_float(const std::byte* row, int64_t i, tensor::DType dtype) {
 
 // Float weights: lane j of 16 sums columns j, j + 16, ... in ascending order by fma, as if the row were continued with
 // zeros to a multiple of 16; then the lanes are added 8 + 8, 4 + 4, 2 + 2, 1 + 1.
-void matmul_float(const WeightView& weight, IndexRange weight_rows, MatView<const float> x, MatView<float> out,
+void matmul_float(const WeightView& weight, IndexRange weight_rows, const FloatRows& x, MatView<float> out,
                   std::byte* /*scratch*/) {
   for (int64_t r = weight_rows.begin; r < weight_rows.end; ++r) {
     for (int64_t i = 0; i < x.rows; ++i) {
@@ -118,7 +119,7 @@ void matmul_float(const WeightView& weight, IndexRange weight_rows, MatView<cons
       for (int64_t c = 0; c < (weight.cols + 15) / 16 * 16; ++c) {
         const bool inside = c < weight.cols;
         const float w = inside ? load_float(weight.row(r), c, weight.dtype) : 0.0f;
-        lanes[c % 16] = __builtin_fmaf(w, inside ? x.data[i * x.stride + c] : 0.0f, lanes[c % 16]);
+        lanes[c % 16] = __builtin_fmaf(w, inside ? x.row(i)[c] : 0.0f, lanes[c % 16]);
       }
       for (int half = 8; half > 0; half /= 2) {
         for (int j = 0; j < half; ++j) lanes[j] += lanes[j + half];
