@@ -1,0 +1,73 @@
+// Hermes JSON: Qwen2.5, Qwen3, QwQ, Hermes 2 and 3, SmolLM. Spec tool-calling 3.1.
+#include "chat/tools/call_object.h"
+#include "chat/tools/dialects.h"
+#include "chat/tools/tool_call_block.h"
+
+namespace tempo9::chat::tools {
+namespace {
+
+bool fits(std::string_view template_text) { return template_text.find(kToolCallOpen) != std::string_view::npos; }
+
+// An object without its tags that is the whole answer, save for a closing tag that stands alone.
+Task<bool> is_bare_call(ParseContext& context) {
+  TextSource& in = context.in;
+  AnswerSink nowhere;
+  const CallResult result = co_await read_call_object(context, nowhere, CallForm::kGuessed, kToolCallClose);
+  if (result != CallResult::kComplete) co_return false;
+  co_await in.skip_space();
+  if (co_await in.at(kToolCallClose)) in.advance(kToolCallClose.size());
+  co_await in.skip_space();
+  const int c = co_await in.peek();
+  co_return c < 0 && !in.was_cut();
+}
+
+Task<bool> read_bare_call(ParseContext& context) {
+  TextSource& in = context.in;
+  TextSource::Checkpoint begin(in);
+  co_await in.skip_space();
+  const size_t object_begin = in.position();
+  if (!co_await in.at("{") || !co_await is_bare_call(context)) {
+    begin.rewind();
+    co_return false;
+  }
+  in.rewind(object_begin);
+  co_await read_call_object(context, context.out, CallForm::kMarked, kToolCallClose);
+  in.advance(in.ahead().size());
+  co_return true;
+}
+
+Task<> read_answer(ParseContext& context) {
+  bool is_call = co_await read_reasoning(context, kThinkTags);
+  const bool ended_reasoning = is_call;
+  if (!context.has_tools()) {
+    co_await pass_content_until(context, {});
+    co_return;
+  }
+  if (!is_call && co_await read_bare_call(context)) co_return;
+  for (;;) {
+    if (!is_call) {
+      const Marker markers[] = {{kToolCallOpen}, {kToolResponse}};
+      const size_t found = co_await pass_content_until(context, {markers, context.out.n_calls() > 0 ? 2u : 1u});
+      if (found == kNoMarker) co_return;
+      context.is_over = found == 1;
+      if (context.is_over) co_return;
+    }
+    is_call = false;
+    co_await read_tool_call_block(context);
+    context.is_over = context.has_enough_calls();
+    if (context.is_over) co_return;
+    if (ended_reasoning) co_await skip_orphan_close(context, kThinkTags);
+  }
+}
+
+constexpr std::string_view kMarkers[] = {"<think>", "</think>", kToolCallOpen, kToolCallClose, kToolResponse};
+
+}  // namespace
+
+const Dialect kHermesJson = {.name = "hermes-json",
+                             .fits = fits,
+                             .markers = kMarkers,
+                             .reasoning_opener = "<think>",
+                             .read_answer = read_answer};
+
+}  // namespace tempo9::chat::tools

@@ -1,0 +1,71 @@
+// Qwen XML: Qwen3-Coder, Qwen3.5 and later. Spec tool-calling 3.2.
+#include "chat/tools/dialects.h"
+#include "chat/tools/tool_call_block.h"
+#include "chat/tools/xml_function.h"
+
+namespace tempo9::chat::tools {
+namespace {
+
+constexpr std::string_view kFunctionOpen = "<function=";
+
+bool fits(std::string_view template_text) {
+  return template_text.find(kToolCallOpen) != std::string_view::npos &&
+         template_text.find(kFunctionOpen) != std::string_view::npos;
+}
+
+// A function without <tool_call> before it: a call if it is whole and its name declared, else content.
+Task<> read_bare_function(ParseContext& context) {
+  TextSource& in = context.in;
+  {
+    TextSource::Checkpoint begin(in);
+    const bool is_call = co_await is_whole_xml_function(context);
+    const bool was_read_to_the_end = in.has_ended() && in.ahead().empty();
+    begin.rewind();
+    if (!is_call) {
+      // What was tried to the end of the text need not be tried again for the functions in it.
+      context.pass_content(was_read_to_the_end ? in.ahead().size() : kFunctionOpen.size());
+      co_return;
+    }
+  }
+  co_await read_xml_function(context, context.out);
+  TextSource::Checkpoint behind(in);
+  co_await in.skip_space();
+  if (co_await in.at(kToolCallClose)) {
+    in.advance(kToolCallClose.size());
+  } else {
+    behind.rewind();
+  }
+  context.is_line_start = true;
+}
+
+Task<> read_answer(ParseContext& context) {
+  bool is_call = co_await read_reasoning(context, kThinkTags);
+  const bool ended_reasoning = is_call;
+  if (!context.has_tools()) {
+    co_await pass_content_until(context, {});
+    co_return;
+  }
+  for (;;) {
+    size_t found = 0;
+    if (!is_call) {
+      const Marker markers[] = {{kToolCallOpen}, {kFunctionOpen, true}, {kToolResponse}};
+      found = co_await pass_content_until(context, {markers, context.out.n_calls() > 0 ? 3u : 2u});
+    }
+    is_call = false;
+    if (found == kNoMarker) co_return;
+    if (found == 0) co_await read_tool_call_block(context);
+    if (found == 1) co_await read_bare_function(context);
+    context.is_over = found == 2 || context.has_enough_calls();
+    if (context.is_over) co_return;
+    if (ended_reasoning) co_await skip_orphan_close(context, kThinkTags);
+  }
+}
+
+constexpr std::string_view kMarkers[] = {"<think>", "</think>", kToolCallOpen, kToolCallClose, kToolResponse};
+
+}  // namespace
+
+const Dialect kQwenXml = {
+    .name = "qwen-xml", .fits = fits, .markers = kMarkers, .reasoning_opener = "<think>", .read_answer = read_answer};
+
+}  // namespace tempo9::chat::tools

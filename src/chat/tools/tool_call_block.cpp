@@ -1,0 +1,90 @@
+#include "chat/tools/tool_call_block.h"
+
+#include "chat/tools/call_object.h"
+#include "chat/tools/xml_function.h"
+
+namespace tempo9::chat::tools {
+namespace {
+
+// At the tag inside reasoning: whether a call follows it.
+Task<bool> is_block(ParseContext& context) {
+  TextSource& in = context.in;
+  TextSource::Checkpoint begin(in);
+  in.advance(kToolCallOpen.size());
+  co_await in.skip_space();
+  const bool is_json = co_await in.at("{");
+  const bool is_call = is_json || co_await in.at("<function=");
+  begin.rewind();
+  co_return is_call;
+}
+
+// The element at the cursor. kNoCall: the cursor is where it was.
+Task<CallResult> read_element(ParseContext& context) {
+  TextSource& in = context.in;
+  TextSource::Checkpoint begin(in);
+  const int c = co_await in.peek();
+  CallResult result = CallResult::kNoCall;
+  if (c == '{') {
+    result = co_await read_call_object(context, context.out, CallForm::kMarked, kToolCallClose);
+  } else if (c == '[') {
+    result = co_await read_call_array(context, context.out, kToolCallClose);
+  } else if (co_await in.at("<function")) {
+    result = co_await read_xml_function(context, context.out);
+  }
+  if (result == CallResult::kNoCall) begin.rewind();
+  co_return result;
+}
+
+// Between elements: separators, and braces too many.
+Task<> skip_separators(TextSource& in) {
+  for (;;) {
+    co_await in.skip_space();
+    const int c = co_await in.peek();
+    if (c != ',' && c != '}' && c != ';') break;
+    in.advance(1);
+  }
+}
+
+}  // namespace
+
+const ReasoningTags kThinkTags = {
+    .open = "<think>", .close = "</think>", .call_open = kToolCallOpen, .is_call = is_block};
+
+Task<bool> skip_fence(TextSource& in) {
+  if (!co_await in.at("```")) co_return false;
+  in.advance(3);
+  for (;;) {
+    const int c = co_await in.peek();
+    if (c < 0 || c == '\n' || c == '{' || c == '[' || c == '<') break;
+    in.advance(1);
+  }
+  co_return true;
+}
+
+Task<> read_tool_call_block(ParseContext& context) {
+  TextSource& in = context.in;
+  {
+    TextSource::Checkpoint begin(in);
+    in.advance(kToolCallOpen.size());
+    co_await in.skip_space();
+    if (co_await skip_fence(in)) co_await in.skip_space();
+    const CallResult first = co_await read_element(context);
+    if (first == CallResult::kNoCall) {
+      begin.rewind();
+      context.pass_content(kToolCallOpen.size());
+      co_return;
+    }
+  }
+  while (!context.has_enough_calls()) {
+    co_await skip_separators(in);
+    const CallResult next = co_await read_element(context);
+    if (next == CallResult::kNoCall) break;
+  }
+  if (co_await skip_fence(in)) co_await in.skip_space();
+  if (co_await in.at(kToolCallClose)) {
+    in.advance(kToolCallClose.size());
+  }
+  context.is_line_start = true;
+}
+
+}  // namespace tempo9::chat::tools
