@@ -7,6 +7,7 @@
 
 #include "cli/evaluate.h"
 #include "goldens.h"
+#include "models/list.h"
 #include "quant/quant.h"
 #include "test_backends.h"
 
@@ -41,12 +42,6 @@ Tolerance tolerance_of(const models::Model& model, const BackendCase& backend) {
   return {1.4e-2, 2.0e-4};
 }
 
-// Programs that the cpu backend can't run yet; it names the op.
-bool is_known_gap(const Golden& golden, const BackendCase& backend, const Error& error) {
-  static const std::set<std::string> kReferenceOnly = {"gpt-oss", "mistral3", "qwen3moe", "qwen3vlmoe"};
-  return !backend.is_reference() && error.code() == ErrorCode::kUnsupported && kReferenceOnly.contains(golden.name);
-}
-
 using Case = std::tuple<Golden, BackendCase>;
 
 class GoldenLogits : public testing::TestWithParam<Case> {};
@@ -66,7 +61,6 @@ TEST_P(GoldenLogits, AgreeWithTheReference) {
                                       }
                                       return {};
                                     });
-  if (!result && is_known_gap(golden, backend_case, result.error())) GTEST_SKIP() << result.error().message();
   ASSERT_TRUE(result.has_value()) << result.error().message();
   ASSERT_EQ(logits.size(), expected.logits.size());
   const cli::Agreement agreement = cli::compare_logits(logits, expected.logits, model->info.n_vocab);
@@ -83,6 +77,18 @@ INSTANTIATE_TEST_SUITE_P(All, GoldenLogits,
                            return std::get<Golden>(param.param).test_name() + "_on_" +
                                   std::get<BackendCase>(param.param).name;
                          });
+
+TEST(Goldens, CoverEveryArchitecture) {
+  std::set<std::string> covered;
+  for (const Golden& golden : all_goldens()) {
+    const auto file = gguf::File::open(golden.gguf());
+    ASSERT_TRUE(file.has_value()) << file.error().message();
+    covered.insert((*file)->metadata().find_string("general.architecture").value().value());
+  }
+  for (const models::Architecture& architecture : models::all_architectures()) {
+    EXPECT_TRUE(covered.contains(std::string(architecture.name))) << architecture.name;
+  }
+}
 
 TEST(CompareLogits, MeasuresWhatItSays) {
   const std::vector<float> reference = {0.0f, 2.0f, 1.0f, 0.0f};
