@@ -1,5 +1,4 @@
-// Byte-level BPE by merge rank. Everything happens on token ids: a merge is a pair of ids with a rank and a result, so
-// no text is built while merging.
+// Byte-level BPE by merge rank.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,24 +9,14 @@
 #include "base/utf8.h"
 #include "tokenizer/byte_alphabet.h"
 #include "tokenizer/fragment_encoder.h"
-#include "tokenizer/keys.h"
 #include "tokenizer/merger.h"
+#include "tokenizer/merges.h"
 #include "tokenizer/nfc.h"
 #include "tokenizer/pair_table.h"
 #include "tokenizer/text_table.h"
 
 namespace tempo9::tokenizer {
 namespace {
-
-// Rules for Merger.
-struct RankedMerges {
-  const PairTable& table;
-
-  Merge find(const Symbol& left, const Symbol& right, uint32_t) const {
-    return table.find(static_cast<uint32_t>(left.id), static_cast<uint32_t>(right.id));
-  }
-  void merged(const Symbol&, const Symbol&, uint32_t, int32_t) const {}
-};
 
 class ByteBpe final : public FragmentEncoder {
  public:
@@ -114,14 +103,6 @@ class ByteBpe final : public FragmentEncoder {
   TextTable words_;  // by bytes; only with pre_.ignore_merges
 };
 
-TextTable index_mergeable_texts(const Vocabulary& vocabulary) {
-  TextTable ids(static_cast<size_t>(vocabulary.size()));
-  for (int32_t id = 0; id < vocabulary.size(); ++id) {
-    if (vocabulary.is_mergeable(id)) ids.insert(vocabulary.text(id), id);
-  }
-  return ids;
-}
-
 TextTable index_words(const Vocabulary& vocabulary) {
   TextTable words(static_cast<size_t>(vocabulary.size()));
   for (int32_t id = 0; id < vocabulary.size(); ++id) {
@@ -148,47 +129,13 @@ std::array<int32_t, 256> find_byte_tokens(const Vocabulary& vocabulary, const Te
   return byte_tokens;
 }
 
-PairTable read_merges(std::span<const std::string> merges, const TextTable& ids, std::vector<std::string>& warnings) {
-  PairTable table(merges.size());
-  size_t n_unusable = 0;
-  std::string joined;
-  for (size_t rank = 0; rank < merges.size(); ++rank) {
-    const std::string_view merge = merges[rank];
-    // The first symbol may itself begin with a space, in vocabularies that do not write bytes in the alphabet.
-    const size_t space = merge.find(' ', 1);
-    if (space == std::string_view::npos) {
-      ++n_unusable;
-      continue;
-    }
-    const std::string_view left_text = merge.substr(0, space);
-    const std::string_view right_text = merge.substr(space + 1);
-    joined.assign(left_text).append(right_text);
-    const int32_t left = ids.find(left_text);
-    const int32_t right = ids.find(right_text);
-    const int32_t result = ids.find(joined);
-    if (left == TextTable::kNone || right == TextTable::kNone || result == TextTable::kNone) {
-      ++n_unusable;
-      continue;
-    }
-    table.insert(static_cast<uint32_t>(left), static_cast<uint32_t>(right), {static_cast<uint32_t>(rank), result});
-  }
-  if (n_unusable > 0) {
-    warnings.push_back(fmt::format("metadata {}: {} of {} merges name texts that are no tokens: ignored", kMergesKey,
-                                   n_unusable, merges.size()));
-  }
-  return table;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<FragmentEncoder>> create_byte_bpe(const gguf::Metadata& metadata, const Vocabulary& vocabulary,
                                                          const PreTokenizer& pre, std::vector<std::string>& warnings) {
-  T9_TRY(merges, metadata.read_strings(kMergesKey));
-  if (merges.size() >= Merge::kNoRank) {
-    return fail(ErrorCode::kInvalidInput, fmt::format("metadata {}: {} are too many", kMergesKey, merges.size()));
-  }
   const TextTable ids = index_mergeable_texts(vocabulary);
-  return std::make_unique<ByteBpe>(pre, find_byte_tokens(vocabulary, ids, warnings), read_merges(merges, ids, warnings),
+  T9_TRY(merges, read_merges(metadata, ids, warnings));
+  return std::make_unique<ByteBpe>(pre, find_byte_tokens(vocabulary, ids, warnings), std::move(merges),
                                    pre.ignore_merges ? index_words(vocabulary) : TextTable(0));
 }
 

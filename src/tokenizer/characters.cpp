@@ -2,6 +2,8 @@
 
 #include <utf8proc.h>
 
+#include <string_view>
+
 namespace tempo9::tokenizer {
 namespace {
 
@@ -33,15 +35,36 @@ bool is_white_space(char32_t c) {
 CharClass class_by_category(char32_t c) {
   switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
     case UTF8PROC_CATEGORY_LU:
-    case UTF8PROC_CATEGORY_LL:
     case UTF8PROC_CATEGORY_LT:
+      return CharClass::kUpper;
+    case UTF8PROC_CATEGORY_LL:
+      return CharClass::kLower;
     case UTF8PROC_CATEGORY_LM:
     case UTF8PROC_CATEGORY_LO:
       return CharClass::kLetter;
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+      return CharClass::kMark;
     case UTF8PROC_CATEGORY_ND:
+      return CharClass::kDigit;
     case UTF8PROC_CATEGORY_NL:
     case UTF8PROC_CATEGORY_NO:
       return CharClass::kNumber;
+    case UTF8PROC_CATEGORY_PC:
+      return CharClass::kConnector;
+    case UTF8PROC_CATEGORY_PD:
+    case UTF8PROC_CATEGORY_PS:
+    case UTF8PROC_CATEGORY_PE:
+    case UTF8PROC_CATEGORY_PI:
+    case UTF8PROC_CATEGORY_PF:
+    case UTF8PROC_CATEGORY_PO:
+      return CharClass::kPunctuation;
+    case UTF8PROC_CATEGORY_SM:
+    case UTF8PROC_CATEGORY_SC:
+    case UTF8PROC_CATEGORY_SK:
+    case UTF8PROC_CATEGORY_SO:
+      return CharClass::kSymbol;
     default:
       return CharClass::kOther;
   }
@@ -50,10 +73,17 @@ CharClass class_by_category(char32_t c) {
 constexpr std::array<CharClass, 128> make_ascii_classes() {
   std::array<CharClass, 128> classes;
   classes.fill(CharClass::kOther);
-  for (int c = 'a'; c <= 'z'; ++c) classes[c] = classes[c - 'a' + 'A'] = CharClass::kLetter;
-  for (int c = '0'; c <= '9'; ++c) classes[c] = CharClass::kNumber;
-  for (const char c : {' ', '\t', '\v', '\f'}) classes[static_cast<size_t>(c)] = CharClass::kSpace;
-  for (const char c : {'\n', '\r'}) classes[static_cast<size_t>(c)] = CharClass::kNewline;
+  const auto set = [&](std::string_view members, CharClass char_class) {
+    for (const char c : members) classes[static_cast<size_t>(c)] = char_class;
+  };
+  set("ABCDEFGHIJKLMNOPQRSTUVWXYZ", CharClass::kUpper);
+  set("abcdefghijklmnopqrstuvwxyz", CharClass::kLower);
+  set("0123456789", CharClass::kDigit);
+  set("_", CharClass::kConnector);
+  set("!\"#%&'()*,-./:;?@[\\]{}", CharClass::kPunctuation);
+  set("$+<=>^`|~", CharClass::kSymbol);
+  set("\n\r", CharClass::kNewline);
+  set(" \t\v\f", CharClass::kSpace);
   return classes;
 }
 

@@ -32,4 +32,9 @@ Result<std::unique_ptr<FragmentEncoder>> create_byte_bpe(const gguf::Metadata& m
 Result<std::unique_ptr<FragmentEncoder>> create_sentencepiece_bpe(const gguf::Metadata& metadata,
                                                                   const Vocabulary& vocabulary);
 
+// Gemma 4's BPE by merge rank (spec tokenizers 2.3). `vocabulary` must outlive the encoder; what was ignored in the
+// merges is added to `warnings`.
+Result<std::unique_ptr<FragmentEncoder>> create_gemma4_bpe(const gguf::Metadata& metadata, const Vocabulary& vocabulary,
+                                                           std::vector<std::string>& warnings);
+
 }  // namespace tempo9::tokenizer

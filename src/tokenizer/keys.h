@@ -1,4 +1,4 @@
-// The GGUF metadata that tokenizers read, by name, and what else is spelled the same way in every file.
+// The GGUF metadata that tokenizers read, by name.
 #pragma once
 
 #include <string_view>
@@ -25,8 +25,5 @@ inline constexpr std::string_view kAddEosKey = "tokenizer.ggml.add_eos_token";
 inline constexpr std::string_view kAddSpacePrefixKey = "tokenizer.ggml.add_space_prefix";
 inline constexpr std::string_view kRemoveExtraWhitespacesKey = "tokenizer.ggml.remove_extra_whitespaces";
 inline constexpr std::string_view kSuppressKey = "tokenizer.ggml.suppress_tokens";
-
-// What SentencePiece writes for a space.
-inline constexpr std::string_view kSpaceMark = "\u2581";
 
 }  // namespace tempo9::tokenizer

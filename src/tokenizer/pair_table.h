@@ -32,6 +32,14 @@ class PairTable {
     }
   }
 
+  // Calls visit(merge) for every merge, in no order.
+  template <class Visit>
+  void for_each(Visit&& visit) const {
+    for (const Slot& slot : slots_) {
+      if (slot.merge.exists()) visit(slot.merge);
+    }
+  }
+
  private:
   struct Slot {
     uint64_t key = 0;

@@ -6,15 +6,16 @@
 #include <string>
 #include <string_view>
 
+#include "tokenizer/scanned_text.h"
+
 namespace tempo9::tokenizer {
 
 // One regular expression of a family, as a scanner that takes linear time and constant stack.
 struct Stage {
   // The expression as the models publish it. Tests run it through PCRE2 and compare; nothing else reads it.
   const char* pattern;
-  // End of the match that begins at `pos`, or `pos` where none does.
-  // REQUIRES: pos < text.size(), a character boundary of well-formed text.
-  size_t (*scan)(std::string_view text, size_t pos);
+  // End of the match that begins at `pos`, or `pos` where none does: see scanners.h.
+  size_t (*scan)(ScannedText& text, size_t pos);
 };
 
 // One accepted value of tokenizer.ggml.pre.
@@ -39,10 +40,11 @@ bool for_each_piece(std::string_view text, std::span<const Stage> stages, Visit&
   if (stages.empty()) return visit(text);
   const Stage& stage = stages.front();
   const auto rest = stages.subspan(1);
+  ScannedText scanned(text);
   size_t unmatched = 0;  // start of the stretch that nothing has matched yet
   size_t pos = 0;
   while (pos < text.size()) {
-    const size_t end = stage.scan(text, pos);
+    const size_t end = stage.scan(scanned, pos);
     if (end == pos) {
       do ++pos;
       while (pos < text.size() && (static_cast<unsigned char>(text[pos]) & 0xC0) == 0x80);

@@ -9,10 +9,13 @@
 #include <vector>
 
 #include "base/utf8.h"
+#include "tokenizer/byte_fallback.h"
 #include "tokenizer/fragment_encoder.h"
 #include "tokenizer/keys.h"
 #include "tokenizer/merger.h"
 #include "tokenizer/pair_table.h"
+#include "tokenizer/space_mark.h"
+#include "tokenizer/split_points.h"
 #include "tokenizer/text_table.h"
 
 namespace tempo9::tokenizer {
@@ -38,28 +41,19 @@ class SentencePieceBpe final : public FragmentEncoder {
     for (int32_t id = 0; id < vocabulary.size(); ++id) {
       if (!vocabulary.is_mergeable(id)) continue;
       ids_.insert(vocabulary.text(id), id);
-      note_joints(vocabulary.text(id));
+      split_points_.add_token(vocabulary.text(id));
     }
   }
 
   Result<void> encode(std::string_view fragment, bool, TokenSink& sink) const override {
     const std::string text = prepare(fragment);
     Buffers buffers;
-    size_t begin = 0;
-    size_t pos = 0;
-    char32_t previous = 0;
-    while (pos < text.size()) {
-      const size_t here = pos;
-      const char32_t c = decode_utf8(text, pos);
-      if (here > begin && !joints_.find(previous, c).exists()) {
-        T9_TRY_VOID(encode_part(std::string_view(text).substr(begin, here - begin), buffers, sink));
-        if (!sink.advance(here - begin)) return {};
-        begin = here;
-      }
-      previous = c;
-    }
-    if (begin == text.size()) return {};
-    return encode_part(std::string_view(text).substr(begin), buffers, sink);
+    Result<void> result;
+    split_points_.for_each_part(text, [&](std::string_view part) {
+      result = encode_part(part, buffers, sink);
+      return result && sink.advance(part.size());
+    });
+    return result;
   }
 
  private:
@@ -89,18 +83,6 @@ class SentencePieceBpe final : public FragmentEncoder {
     }
   };
 
-  // All pairs of characters that stand side by side in some token. No merge crosses another pair, so text is cut there
-  // and the parts encoded on their own, with the same result (spec tokenizers 6.3).
-  void note_joints(std::string_view text) {
-    size_t pos = 0;
-    char32_t previous = decode_utf8(text, pos);
-    while (pos < text.size()) {
-      const char32_t c = decode_utf8(text, pos);
-      joints_.insert(previous, c, {0, 0});
-      previous = c;
-    }
-  }
-
   std::string prepare(std::string_view fragment) const {
     std::string cleaned;
     if (removes_extra_spaces_) {
@@ -111,13 +93,7 @@ class SentencePieceBpe final : public FragmentEncoder {
     if (fragment.empty()) return text;
     text.reserve(fragment.size() + fragment.size() / 2);
     if (vocabulary_.adds_space_prefix()) text += kSpaceMark;
-    for (const char c : fragment) {
-      if (c == ' ') {
-        text += kSpaceMark;
-      } else {
-        text += c;
-      }
-    }
+    append_marked(text, fragment);
     return text;
   }
 
@@ -159,7 +135,7 @@ class SentencePieceBpe final : public FragmentEncoder {
         buffers.stack.push_back({joint->second, to});
         buffers.stack.push_back({from, joint->second});
       } else {
-        T9_TRY_VOID(emit_bytes(part, sink));
+        T9_TRY_VOID(push_as_bytes(vocabulary_, part, sink));
       }
     }
     return {};
@@ -167,29 +143,11 @@ class SentencePieceBpe final : public FragmentEncoder {
 
   bool is_emitted(int32_t id) const { return id != TextTable::kNone && vocabulary_.type(id) != TokenType::kUnused; }
 
-  Result<void> emit_bytes(std::string_view character, TokenSink& sink) const {
-    for (const char c : character) {
-      const auto byte = static_cast<uint8_t>(c);
-      if (!vocabulary_.byte_token(byte)) return emit_unknown(character, sink);
-    }
-    for (const char c : character) sink.push(*vocabulary_.byte_token(static_cast<uint8_t>(c)));
-    return {};
-  }
-
-  Result<void> emit_unknown(std::string_view character, TokenSink& sink) const {
-    if (!vocabulary_.unknown()) {
-      return fail(ErrorCode::kInvalidInput,
-                  fmt::format("the vocabulary has no token for '{}', no byte tokens and no unknown token", character));
-    }
-    sink.push(*vocabulary_.unknown());
-    return {};
-  }
-
   const Vocabulary& vocabulary_;
   std::vector<uint32_t> ranks_;  // by token id; equal scores have equal ranks
   bool removes_extra_spaces_;
   TextTable ids_;
-  PairTable joints_;
+  SplitPoints split_points_;
 };
 
 // Scores as ranks: 0 for the highest.

@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::string_view kByteLevelModel = "gpt2";
 constexpr std::string_view kSentencePieceModel = "llama";
+constexpr std::string_view kGemma4Model = "gemma4";
 
 // Keeps 32-bit positions valid: a space grows to three bytes in SentencePiece.
 constexpr size_t kMaxTextBytes = size_t{1} << 30;
@@ -161,7 +162,7 @@ Result<const PreTokenizer*> choose_pre_tokenizer(const gguf::Metadata& metadata,
   }
   if (const PreTokenizer* pre = find_pre_tokenizer(name)) return pre;
   return fail(ErrorCode::kUnsupported,
-              fmt::format("unknown pre-tokenizer '{}' (supported: {})", name, pre_tokenizer_names()));
+              fmt::format("unknown pre-tokenizer '{}' (supported: {})", sanitize_utf8(name), pre_tokenizer_names()));
 }
 
 Result<std::unique_ptr<Tokenizer>> create_byte_level(const gguf::Metadata& metadata, const CreateOptions& options) {
@@ -187,12 +188,24 @@ Result<std::unique_ptr<Tokenizer>> create_sentencepiece(const gguf::Metadata& me
   return assemble(std::move(vocabulary), std::move(encoder), std::string(kSentencePieceModel), {});
 }
 
+Result<std::unique_ptr<Tokenizer>> create_gemma4(const gguf::Metadata& metadata) {
+  T9_TRY(read, Vocabulary::read(metadata, {.text_form = VocabularyDefaults::TextForm::kSpaceMarks,
+                                           .adds_bos = true,
+                                           .adds_bos_always = true}));
+  auto vocabulary = std::make_unique<const Vocabulary>(std::move(read));
+  std::vector<std::string> warnings;
+  T9_TRY(encoder, create_gemma4_bpe(metadata, *vocabulary, warnings));
+  return assemble(std::move(vocabulary), std::move(encoder), std::string(kGemma4Model), std::move(warnings));
+}
+
 Result<std::unique_ptr<Tokenizer>> create_by_model(const gguf::Metadata& metadata, const CreateOptions& options) {
   T9_TRY(model, metadata.read_string(kModelKey));
   if (model == kByteLevelModel) return create_byte_level(metadata, options);
   if (model == kSentencePieceModel) return create_sentencepiece(metadata);
-  return fail(ErrorCode::kUnsupported, fmt::format("unknown tokenizer model '{}' (supported: {}, {})", model,
-                                                   kByteLevelModel, kSentencePieceModel));
+  if (model == kGemma4Model) return create_gemma4(metadata);
+  return fail(ErrorCode::kUnsupported,
+              fmt::format("unknown tokenizer model '{}' (supported: {}, {}, {})", sanitize_utf8(model), kByteLevelModel,
+                          kSentencePieceModel, kGemma4Model));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "tokenizer/byte_alphabet.h"
 #include "tokenizer/keys.h"
+#include "tokenizer/space_mark.h"
 
 namespace tempo9::tokenizer {
 namespace {
@@ -38,17 +39,6 @@ std::optional<uint8_t> parse_byte_token(std::string_view text) {
     }
   }
   return static_cast<uint8_t>(value);
-}
-
-std::string spaces_for_marks(std::string_view text) {
-  std::string out;
-  for (size_t pos = 0; pos < text.size();) {
-    const size_t mark = std::min(text.find(kSpaceMark, pos), text.size());
-    out += text.substr(pos, mark - pos);
-    if (mark < text.size()) out += ' ';
-    pos = mark + kSpaceMark.size();
-  }
-  return out;
 }
 
 std::string piece_of(std::string_view text, TokenType type, VocabularyDefaults::TextForm form) {
@@ -180,7 +170,7 @@ Result<void> Vocabulary::read_special_ids(const gguf::Metadata& metadata, const 
   bos_ = bos;
   eos_ = eos;
   if (unknown && type(*unknown) != TokenType::kControl) unknown_ = unknown;
-  adds_bos_ = adds_bos.value_or(defaults.adds_bos);
+  adds_bos_ = defaults.adds_bos_always || adds_bos.value_or(defaults.adds_bos);
   adds_eos_ = adds_eos.value_or(defaults.adds_eos);
   adds_space_prefix_ = adds_space_prefix.value_or(defaults.adds_space_prefix);
   if (adds_bos_ && !bos_) {

@@ -24,6 +24,7 @@ struct VocabularyDefaults {
 
   TextForm text_form = TextForm::kByteAlphabet;  // how the texts of normal tokens are to be read
   bool adds_bos = false;
+  bool adds_bos_always = false;  // whatever the file says
   bool adds_eos = false;
   bool adds_space_prefix = false;
   std::optional<int32_t> bos = std::nullopt;

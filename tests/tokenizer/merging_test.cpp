@@ -39,11 +39,7 @@ Vocabulary random_byte_level(std::mt19937& random, int n_merges) {
   return out;
 }
 
-Ids naive_byte_level(const Vocabulary& vocabulary, const std::string& text) {
-  std::map<std::string, size_t> ranks;
-  for (size_t i = 0; i < vocabulary.merges.size(); ++i) ranks[vocabulary.merges[i]] = i;
-  std::vector<std::string> symbols;
-  for (const char c : text) symbols.emplace_back(1, c);
+void merge_by_definition(std::vector<std::string>& symbols, const std::map<std::string, size_t>& ranks) {
   while (true) {
     std::optional<size_t> best;
     size_t best_rank = SIZE_MAX;
@@ -57,6 +53,14 @@ Ids naive_byte_level(const Vocabulary& vocabulary, const std::string& text) {
     symbols[*best] += symbols[*best + 1];
     symbols.erase(symbols.begin() + static_cast<std::ptrdiff_t>(*best + 1));
   }
+}
+
+Ids naive_byte_level(const Vocabulary& vocabulary, const std::string& text) {
+  std::map<std::string, size_t> ranks;
+  for (size_t i = 0; i < vocabulary.merges.size(); ++i) ranks[vocabulary.merges[i]] = i;
+  std::vector<std::string> symbols;
+  for (const char c : text) symbols.emplace_back(1, c);
+  merge_by_definition(symbols, ranks);
   Ids ids;
   for (const std::string& symbol : symbols) {
     const auto found = std::ranges::find(vocabulary.tokens, symbol, &Token::text);
@@ -184,6 +188,72 @@ TEST(Merging, SentencePieceEqualsTheDefinition) {
       ASSERT_EQ(testing::encode(*tokenizer, text), naive.encode(text)) << text;
     }
   }
+}
+
+Ids naive_gemma4(const Vocabulary& vocabulary, const std::string& text) {
+  std::map<std::string, size_t> ranks;
+  for (size_t i = 0; i < vocabulary.merges.size(); ++i) ranks.emplace(vocabulary.merges[i], i);
+  std::vector<std::string> symbols;
+  for (size_t pos = 0; pos < text.size();) {
+    const size_t begin = pos;
+    decode_utf8(text, pos);
+    symbols.push_back(text[begin] == ' ' ? "\u2581" : text.substr(begin, pos - begin));
+  }
+  merge_by_definition(symbols, ranks);
+  Ids ids;
+  for (const std::string& symbol : symbols) {
+    const auto found = std::ranges::find(vocabulary.tokens, symbol, &Token::text);
+    if (found != vocabulary.tokens.end()) {
+      ids.push_back(static_cast<int32_t>(found - vocabulary.tokens.begin()));
+    } else {
+      for (const char c : symbol) ids.push_back(3 + static_cast<uint8_t>(c));
+    }
+  }
+  return ids;
+}
+
+// Merges of characters, marks for spaces and newlines.
+Vocabulary random_gemma4(std::mt19937& random, int n_merges) {
+  Vocabulary out{testing::sentencepiece_tokens(), {}};
+  std::vector<std::string> parts = {"a", "b", "\u2581", "\n"};
+  for (const std::string& part : parts) out.tokens.push_back({part});
+  std::set<std::string> known(parts.begin(), parts.end());
+  while (static_cast<int>(out.merges.size()) < n_merges) {
+    const std::string left = parts[random() % parts.size()];
+    const std::string right = parts[random() % parts.size()];
+    if (left.size() + right.size() > 12 || !known.insert(left + right).second) continue;
+    parts.push_back(left + right);
+    out.tokens.push_back({left + right});
+    out.merges.push_back(left + " " + right);
+  }
+  return out;
+}
+
+TEST(Merging, Gemma4EqualsTheDefinition) {
+  std::mt19937 random(6);
+  const std::vector<std::string> characters = {"a", "b", "é", " ", "x", "\n"};
+  for (int round = 0; round < 20; ++round) {
+    const Vocabulary vocabulary = random_gemma4(random, 5 + round * 3);
+    const auto tokenizer = testing::create(testing::make_metadata("gemma4", vocabulary.tokens, vocabulary.merges));
+    ASSERT_NE(tokenizer, nullptr);
+    for (int i = 0; i < 25; ++i) {
+      const std::string text = testing::random_text(random, characters, random() % 90);
+      ASSERT_EQ(testing::encode(*tokenizer, text), naive_gemma4(vocabulary, text)) << text;
+    }
+  }
+}
+
+TEST(Merging, Gemma4TakesARunOfNewlinesThatNoMergeMakesAsItIs) {
+  std::vector<Token> tokens = testing::sentencepiece_tokens();  // 259 and up:
+  for (const char* text : {"\n", "a", "\n\n", "\n\n\n", "\na"}) tokens.push_back({text});
+  const auto without = testing::create(testing::make_metadata("gemma4", tokens, std::vector<std::string>{"\n a"}));
+  const auto with =
+      testing::create(testing::make_metadata("gemma4", tokens, std::vector<std::string>{"\n a", "\n \n", "\n\n \n"}));
+  ASSERT_TRUE(without && with);
+  EXPECT_EQ(testing::encode(*without, "a\n\na"), (Ids{260, 261, 260}));
+  EXPECT_EQ(testing::encode(*without, "\n\n\n"), (Ids{262}));
+  EXPECT_EQ(testing::encode(*without, "\n\n\n\na"), (Ids{259, 259, 259, 263}));
+  EXPECT_EQ(testing::encode(*with, "a\n\na"), (Ids{260, 259, 263}));
 }
 
 TEST(Merging, AWholeWordWinsOverMergesOnlyWhereTheFamilySaysSo) {

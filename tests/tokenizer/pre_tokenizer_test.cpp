@@ -5,8 +5,10 @@
 #include <pcre2.h>
 #include <utf8proc.h>
 
+#include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,24 +29,36 @@ Pieces cut(std::string_view name, std::string_view text) {
   return pieces;
 }
 
-// A published pattern as PCRE2 must be told it: its own \s also takes U+180E.
-std::string spell_out_spaces(std::string_view pattern) {
+// A published pattern as PCRE2 must be told it: its own \s also takes U+180E, its own \b knows other words than
+// Oniguruma's, and it writes code points in another way.
+std::string spell_for_pcre2(std::string_view pattern) {
   const std::string members =
       R"(\x{9}-\x{D}\x{20}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
   std::string out;
   bool in_class = false;
   for (size_t i = 0; i < pattern.size(); ++i) {
-    const std::string_view escape = pattern.substr(i, 2);
-    if (escape == "\\s") {
-      out += in_class ? members : "[" + members + "]";
-      ++i;
-    } else if (escape == "\\S") {
-      out += "[^" + members + "]";
-      ++i;
-    } else {
+    if (pattern[i] != '\\') {
       if (pattern[i] == '[') in_class = true;
       if (pattern[i] == ']') in_class = false;
       out += pattern[i];
+      continue;
+    }
+    switch (pattern[++i]) {
+      case 's':
+        out += in_class ? members : "[" + members + "]";
+        break;
+      case 'S':
+        out += "[^" + members + "]";
+        break;
+      case 'b':  // behind a digit
+        out += R"((?![\p{L}\p{M}\p{Nd}\p{Pc}]))";
+        break;
+      case 'u':
+        out += "\\x{" + std::string(pattern.substr(i + 1, 4)) + "}";
+        i += 4;
+        break;
+      default:
+        out += pattern.substr(i - 1, 2);
     }
   }
   return out;
@@ -99,7 +113,7 @@ class Regex {
 class RegexPreTokenizer {
  public:
   explicit RegexPreTokenizer(const PreTokenizer& pre) {
-    for (const Stage& stage : pre.stages) stages_.push_back(std::make_unique<Regex>(spell_out_spaces(stage.pattern)));
+    for (const Stage& stage : pre.stages) stages_.push_back(std::make_unique<Regex>(spell_for_pcre2(stage.pattern)));
   }
   Pieces split(std::string_view text) const {
     Pieces pieces = {std::string(text)};
@@ -117,26 +131,37 @@ class RegexPreTokenizer {
   std::vector<std::unique_ptr<Regex>> stages_;
 };
 
-// Code points to which PCRE2 and utf8proc, which may be of different Unicode versions, give the same class.
+// Code points to which PCRE2 and utf8proc, which may be of different Unicode versions, give the same category.
 std::vector<std::string> agreed_code_points() {
-  const Regex letter("\\p{L}");
-  const Regex number("\\p{N}");
+  std::map<std::string, Regex> categories;
+  for (const char* name : {"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No", "Pc", "Pd", "Ps", "Pe",
+                           "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Co", "Cn"}) {
+    categories.emplace(name, Regex(std::string("\\p{") + name + "}"));
+  }
   std::vector<std::string> units;
   for (char32_t c = 0; c <= 0x10FFFF; c += c < 0x3000 ? 1 : 37) {
     if (c >= 0xD800 && c < 0xE000) continue;
     std::string text;
     append_utf8(text, c);
-    const utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
-    const bool is_letter = category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
-    const bool is_number = category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO;
-    if (is_letter == letter.matches(text) && is_number == number.matches(text)) units.push_back(text);
+    const char* category = utf8proc_category_string(static_cast<utf8proc_int32_t>(c));
+    if (categories.at(category).matches(text)) units.push_back(text);
   }
   return units;
 }
 
+// One of the families with each list of stages.
+std::vector<PreTokenizer> distinct_pre_tokenizers() {
+  std::vector<PreTokenizer> distinct;
+  std::set<const Stage*> seen;
+  for (const PreTokenizer& pre : pre_tokenizers()) {
+    if (seen.insert(pre.stages.data()).second) distinct.push_back(pre);
+  }
+  return distinct;
+}
+
 TEST(PreTokenizer, ScannersEqualARegexEngineOnTextOfAllClasses) {
   std::mt19937 random(1);
-  for (const PreTokenizer& pre : pre_tokenizers()) {
+  for (const PreTokenizer& pre : distinct_pre_tokenizers()) {
     const RegexPreTokenizer oracle(pre);
     for (int i = 0; i < 6000; ++i) {
       const std::string text = testing::random_text(random, testing::units_of_all_classes(), random() % 14);
@@ -145,11 +170,26 @@ TEST(PreTokenizer, ScannersEqualARegexEngineOnTextOfAllClasses) {
   }
 }
 
+// Few classes at a time: long runs, and the borders between two or three of them.
+TEST(PreTokenizer, ScannersEqualARegexEngineOnTextOfFewClasses) {
+  std::mt19937 random(3);
+  const auto all = testing::units_of_all_classes();
+  for (const PreTokenizer& pre : distinct_pre_tokenizers()) {
+    const RegexPreTokenizer oracle(pre);
+    for (int i = 0; i < 3000; ++i) {
+      std::vector<std::string> units(2 + random() % 3);
+      for (std::string& unit : units) unit = all[random() % all.size()];
+      const std::string text = testing::random_text(random, units, 1 + random() % 12);
+      ASSERT_EQ(cut(pre.name, text), oracle.split(text)) << pre.name << ": " << text;
+    }
+  }
+}
+
 TEST(PreTokenizer, ScannersEqualARegexEngineOnAllCodePoints) {
   std::mt19937 random(2);
   const std::vector<std::string> units = agreed_code_points();
   ASSERT_GT(units.size(), 40000u);
-  for (const PreTokenizer& pre : pre_tokenizers()) {
+  for (const PreTokenizer& pre : distinct_pre_tokenizers()) {
     const RegexPreTokenizer oracle(pre);
     std::string text;
     for (const std::string& unit : units) text += unit + (random() % 3 == 0 ? " " : "");
@@ -174,6 +214,35 @@ TEST(PreTokenizer, CutsLikeLlama3) {
 TEST(PreTokenizer, CutsDigitsSinglyInQwenAndSmolLm) {
   EXPECT_EQ(cut("qwen2", "a 12"), (Pieces{"a", " ", "1", "2"}));
   EXPECT_EQ(cut("smollm", "a 12 b"), (Pieces{"a", " ", "1", "2", " b"}));
+}
+
+TEST(PreTokenizer, MarksAreLettersInQwen35) {
+  EXPECT_EQ(cut("qwen35", "e\u0301a b\u0301"), (Pieces{"e\u0301a", " b\u0301"}));
+  EXPECT_EQ(cut("qwen2", "e\u0301a"), (Pieces{"e", "\u0301a"}));
+}
+
+TEST(PreTokenizer, CutsAtCapitalsInTekkenAndO200k) {
+  EXPECT_EQ(cut("tekken", "HTTPServer iPhone ABCdEF"), (Pieces{"HTTPServer", " i", "Phone", " ABCd", "EF"}));
+  EXPECT_EQ(cut("tekken", "ПриветМир"), (Pieces{"Привет", "Мир"}));
+  EXPECT_EQ(cut("gpt-4o", "日本A"), (Pieces{"日本", "A"}));
+  EXPECT_EQ(cut("gpt-4o", "We'Ve don'ts 1234"), (Pieces{"We'Ve", " don't", "s", " ", "123", "4"}));
+  EXPECT_EQ(cut("tekken", "don't 12"), (Pieces{"don", "'t", " ", "1", "2"}));
+  EXPECT_EQ(cut("tekken", "a/b/\n/c"), (Pieces{"a", "/b", "/\n/", "c"}));
+}
+
+TEST(PreTokenizer, CutsLikeDeepSeekV3) {
+  EXPECT_EQ(cut("deepseek-v3", "a.append(x)'s 1234你好ab"),
+            (Pieces{"a", ".append", "(x", ")'", "s", " ", "123", "4", "你好", "ab"}));
+  EXPECT_EQ(cut("deepseek-v3", "\x01\x02"), (Pieces{"\x01\x02"}));
+}
+
+TEST(PreTokenizer, CutsLikeDeepSeekLlmAndCoder) {
+  EXPECT_EQ(cut("deepseek-llm", "ab 中文 12\n"), (Pieces{"ab", " ", "中文", " ", "12", "\n"}));
+  EXPECT_EQ(cut("deepseek-coder", "ab 中, 12  "), (Pieces{"ab", " ", "中", ",", " ", "1", "2", "  "}));
+}
+
+TEST(PreTokenizer, GroupsDigitsFromTheRightInCohere2Moe) {
+  EXPECT_EQ(cut("cohere2moe", "1234567 12 12345a"), (Pieces{"1", "234", "567", " ", "12", " ", "123", "45", "a"}));
 }
 
 TEST(PreTokenizer, TextBetweenMatchesIsOnePieceForTheNextStage) {

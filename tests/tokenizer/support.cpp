@@ -9,13 +9,21 @@
 
 namespace tempo9::tokenizer::testing {
 
-std::vector<std::string> vocabulary_files() {
+std::vector<std::string> tiny_vocabulary_files() {
   std::vector<std::string> files;
   for (const char* name : {"llama", "qwen3", "mistral-spm", "gemma3"}) {
     files.push_back(tempo9::testing::golden_path(std::string(name) + "/model.gguf"));
   }
+  for (const char* name : {"qwen35", "mistral3", "gpt-oss", "gemma4"}) {
+    files.push_back(tempo9::testing::golden_path("tokenizers/" + std::string(name) + ".gguf"));
+  }
+  return files;
+}
+
+std::vector<std::string> vocabulary_files() {
+  std::vector<std::string> files = tiny_vocabulary_files();
   if (kIsOptimized) {
-    for (const char* name : {"llama3_1", "qwen3", "llama2_spm"}) {
+    for (const char* name : {"llama3_1", "qwen3", "llama2_spm", "gptoss"}) {
       files.push_back(tempo9::testing::reference_path("tokenizers/" + std::string(name) + ".gguf"));
     }
   }
@@ -24,8 +32,9 @@ std::vector<std::string> vocabulary_files() {
 
 std::string name_of_vocabulary(const ::testing::TestParamInfo<std::string>& test) {
   const std::filesystem::path path = test.param;
-  std::string name = path.filename() == "model.gguf" ? "golden_" + path.parent_path().filename().string()
-                                                     : "tokenizers_" + path.stem().string();
+  const bool is_golden = test.param.starts_with(tempo9::testing::golden_path(""));
+  std::string name = is_golden ? "golden_" : "real_";
+  name += path.filename() == "model.gguf" ? path.parent_path().filename().string() : path.stem().string();
   std::ranges::replace(name, '-', '_');
   return name;
 }
@@ -69,7 +78,7 @@ gguf::Metadata make_metadata(std::string_view model, std::span<const Token> toke
   insert("tokens", gguf::Array(texts));
   insert("token_type", gguf::Array(types));
   if (model == "llama") insert("scores", gguf::Array(scores));
-  if (model == "gpt2") insert("merges", gguf::Array(std::vector<std::string>(merges.begin(), merges.end())));
+  if (model != "llama") insert("merges", gguf::Array(std::vector<std::string>(merges.begin(), merges.end())));
   if (!pre.empty()) insert("pre", gguf::Scalar(std::string(pre)));
   return metadata;
 }
@@ -113,9 +122,16 @@ std::span<const std::string> units_of_all_classes() {
       "ſ",
       "ǅ",
       "ʰ",
+      "A",
+      "BC",
+      "ʼ",
+      "ß",
       "中",
+      "々",
       "ア",
-      "П",  // letters
+      "가",
+      "П",
+      "п",  // letters
       "1",
       "23",
       "٣",
@@ -142,6 +158,11 @@ std::span<const std::string> units_of_all_classes() {
       "/",
       "=",
       "_",
+      "‿",
+      "“",
+      "。",
+      "¡",
+      "`",
       "$",
       "—",
       "，",

@@ -18,14 +18,16 @@ namespace tempo9::tokenizer::testing {
 
 using Ids = std::vector<int32_t>;
 
-// Tests of speed, and those that would take long without optimisation, look at this.
+// Tests that would take long without optimisation look at this.
 #if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 inline constexpr bool kIsOptimized = true;
 #else
 inline constexpr bool kIsOptimized = false;
 #endif
 
-// Model files with a tokenizer: the tiny ones, and in optimised builds the real vocabularies.
+// Files with a tokenizer: of the tiny models, one of each kind.
+std::vector<std::string> tiny_vocabulary_files();
+// Those, and in optimised builds the real vocabularies.
 std::vector<std::string> vocabulary_files();
 // For INSTANTIATE_TEST_SUITE_P: "golden_llama", "tokenizers_qwen3".
 std::string name_of_vocabulary(const ::testing::TestParamInfo<std::string>& test);
@@ -43,7 +45,7 @@ struct Token {
   float score = 0;
 };
 
-// tokenizer.ggml.tokens, token_type and, for the model "llama", scores; merges as "LEFT RIGHT" for "gpt2".
+// tokenizer.ggml.tokens, token_type and, for the model "llama", scores; merges as "LEFT RIGHT" for others.
 gguf::Metadata make_metadata(std::string_view model, std::span<const Token> tokens,
                              std::span<const std::string> merges = {}, std::string_view pre = {});
 

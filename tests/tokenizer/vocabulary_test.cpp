@@ -34,17 +34,6 @@ Error refusal(const gguf::Metadata& metadata, const CreateOptions& options = {})
   return tokenizer ? Error(ErrorCode::kInternal, "it was accepted") : tokenizer.error();
 }
 
-TEST(Vocabulary, RefusesUnknownKindsByName) {
-  const std::vector<Token> tokens = testing::byte_level_tokens();
-  const Error model = refusal(testing::make_metadata("rwkv", tokens));
-  EXPECT_EQ(model.code(), ErrorCode::kUnsupported);
-  EXPECT_NE(model.message().find("'rwkv'"), std::string::npos);
-  const Error pre = refusal(testing::make_metadata("gpt2", tokens, {}, "tekken-2099"));
-  EXPECT_EQ(pre.code(), ErrorCode::kUnsupported);
-  EXPECT_NE(pre.message().find("unknown pre-tokenizer 'tekken-2099'"), std::string::npos);
-  EXPECT_NE(pre.message().find("llama-bpe"), std::string::npos);
-}
-
 TEST(Vocabulary, AFileWithoutAPreTokenizerNeedsOneNamed) {
   const gguf::Metadata metadata = testing::make_metadata("gpt2", testing::byte_level_tokens());
   EXPECT_EQ(refusal(metadata).code(), ErrorCode::kInvalidInput);
@@ -126,6 +115,26 @@ TEST(Vocabulary, TheEndOfAHarmonyMessageIsNoEndOfGeneration) {
   EXPECT_EQ(tokenizer->piece(257), "");
 }
 
+TEST(Vocabulary, OfGemma4HasItsOwnEndsAndAlwaysBegins) {
+  std::vector<Token> tokens = testing::sentencepiece_tokens();  // its </s> is HTML
+  for (const char* text : {"<eos>", "<turn|>", "<bos>"}) tokens.push_back({text, TokenType::kControl});  // 259, …
+  for (const char* text : {"<|tool_response>", "<|channel>"}) tokens.push_back({text, TokenType::kUserDefined});
+  tokens.push_back({"\u2581"});
+  gguf::Metadata metadata = testing::make_metadata("gemma4", tokens);
+  set(metadata, "bos_token_id", uint32_t{261});
+  set(metadata, "eos_token_id", uint32_t{259});
+  set(metadata, "add_bos_token", false);
+  const auto tokenizer = testing::create(metadata);
+  ASSERT_NE(tokenizer, nullptr);
+  EXPECT_EQ(tokenizer->description(), "gemma4");
+  EXPECT_TRUE(tokenizer->adds_bos());
+  for (const int32_t id : {259, 260, 262}) EXPECT_TRUE(tokenizer->is_end_of_generation(id)) << id;
+  EXPECT_FALSE(tokenizer->is_end_of_generation(2));
+  EXPECT_EQ(tokenizer->type(2), TokenType::kNormal);
+  EXPECT_EQ(tokenizer->piece(263), "<|channel>");
+  EXPECT_EQ(tokenizer->decode(testing::encode(*tokenizer, " a  b")), " a  b");
+}
+
 TEST(Vocabulary, AnEndTokensTextThatMergesMakeIsOrdinaryText) {
   const auto tokenizer = testing::create(byte_level({{"</"}, {"s>"}, {"</s>"}}, {"< /", "s >", "</ s>"}));
   ASSERT_NE(tokenizer, nullptr);
@@ -205,6 +214,7 @@ TEST(Vocabulary, NoMetadataCrashes) {
   std::mt19937 random(11);
   const std::vector<std::string> units = {"a",      "b",    " ",    "<",      ">",    "|",
                                           "\u2581", "\xFF", "\xE2", "<0x41>", "</s>", "é"};
+  const std::vector<const char*> models = {"gpt2", "llama", "gemma4"};
   for (int i = 0; i < 2000; ++i) {
     std::vector<Token> tokens = random() % 2 ? testing::byte_level_tokens() : std::vector<Token>();
     for (uint32_t n = random() % 40; n > 0; --n) {
@@ -213,7 +223,7 @@ TEST(Vocabulary, NoMetadataCrashes) {
     }
     std::vector<std::string> merges;
     for (uint32_t n = random() % 30; n > 0; --n) merges.push_back(testing::random_text(random, units, random() % 6));
-    gguf::Metadata metadata = testing::make_metadata(random() % 2 ? "gpt2" : "llama", tokens, merges, "llama-bpe");
+    gguf::Metadata metadata = testing::make_metadata(models[random() % models.size()], tokens, merges, "llama-bpe");
     for (const char* key : {"bos_token_id", "eos_token_id", "unknown_token_id", "eot_token_id"}) {
       if (random() % 2) set(metadata, key, static_cast<int32_t>(random() % 400) - 50);
     }
