@@ -97,15 +97,13 @@ class Builder {
   tensor::Program finish(Node logits) &&;
 
  private:
-  Node new_value(std::string_view name, int64_t cols, tensor::RowSet rows);
+  // Puts the op and the value that it makes at the end of the program.
+  template <class Op>
+  Node append(std::string_view name, Op op);
   // Index of an equal table, or of a new one: layers share theirs.
   int32_t add_frequencies(const std::vector<float>& frequencies);
   int32_t add_axes(const std::vector<uint8_t>& axes);
   const tensor::Value& value(Node x) const;
-  const tensor::KvLayerSpec& kv_layer(int32_t index) const;
-  const tensor::StateLayerSpec& state_layer(int32_t index) const;
-  // One row of `elements` floats per expert, or absent.
-  void check_bias(Weight bias, int64_t elements, int64_t n_experts) const;
 
   tensor::Program program_;
   std::string prefix_;

@@ -164,6 +164,7 @@ void visit_fields(O& op, F&& f) {
 template <OpOf<Input> O, class F>
 void visit_fields(O& op, F&& f) {
   f.output(op.out);
+  f.plain(op.cols);
 }
 
 }  // namespace tempo9::tensor

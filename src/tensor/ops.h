@@ -196,6 +196,7 @@ struct DeltaNet {
 // out = Batch::hidden: rows made by another program (the main model's hidden states, for a draft block).
 struct Input {
   ValueId out = kNone;
+  int64_t cols = 0;
 };
 
 using Op = std::variant<Embed, RmsNorm, MatMul, Add, Rope, KvWrite, Attention, GatedActivation, SelectOutputs, SoftCap,

@@ -64,7 +64,7 @@ TEST(BuilderDeath, ChecksShapes) {
   const int32_t layer = f.b.add_kv_layer({.n_kv_heads = 2, .k_head_dim = 2, .v_head_dim = 2});
   EXPECT_DEATH(f.b.attention("attn", f.x, k, k, {.kv_layer = layer, .n_heads = 3}), "3 heads over 2");
   EXPECT_DEATH(f.b.attention("attn", k, k, k, {.kv_layer = layer, .n_heads = 4}), "columns of");
-  EXPECT_DEATH(f.b.attention("attn", f.x, k, k, {.kv_layer = 1, .n_heads = 4}), "kv_layers");
+  EXPECT_DEATH(f.b.attention("attn", f.x, k, k, {.kv_layer = 1, .n_heads = 4}), "no KV layer 1");
   EXPECT_DEATH(std::move(f.b).finish(f.x), "kOutputs");
 }
 
