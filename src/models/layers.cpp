@@ -25,24 +25,41 @@ Weight bind_part(TensorBinder& bind, const std::string& name, int64_t elements, 
 
 AttentionWeights bind_attention(TensorBinder& bind, const std::string& prefix, int64_t n_embd, const HeadShape& heads,
                                 const AttentionParts& parts) {
-  return {
-      .q = bind.matrix(prefix + "attn_q.weight", n_embd, heads.q_cols()),
-      .k = bind.matrix(prefix + "attn_k.weight", n_embd, heads.k_cols()),
-      .v = bind.matrix(prefix + "attn_v.weight", n_embd, heads.v_cols()),
-      .output = bind.matrix(prefix + "attn_output.weight", heads.out_cols(), n_embd),
-      .q_bias = bind_part(bind, prefix + "attn_q.bias", heads.q_cols(), parts.qkv_bias),
-      .k_bias = bind_part(bind, prefix + "attn_k.bias", heads.k_cols(), parts.qkv_bias),
-      .v_bias = bind_part(bind, prefix + "attn_v.bias", heads.v_cols(), parts.qkv_bias),
-      .output_bias = bind_part(bind, prefix + "attn_output.bias", n_embd, parts.output_bias),
-      .q_norm = bind_part(bind, prefix + "attn_q_norm.weight", heads.k_head_dim, parts.head_norms),
-      .k_norm = bind_part(bind, prefix + "attn_k_norm.weight", heads.k_head_dim, parts.head_norms),
-  };
+  AttentionWeights w;
+  w.heads = heads;
+  if (bind.has(prefix + "attn_qkv.weight")) {
+    const int64_t rows = heads.q_cols() + heads.k_cols() + heads.v_cols();
+    w.qkv = bind.matrix(prefix + "attn_qkv.weight", n_embd, rows);
+    w.qkv_bias = bind_part(bind, prefix + "attn_qkv.bias", rows, parts.qkv_bias);
+  } else {
+    w.q = bind.matrix(prefix + "attn_q.weight", n_embd, heads.q_cols());
+    w.k = bind.matrix(prefix + "attn_k.weight", n_embd, heads.k_cols());
+    w.v = bind.matrix(prefix + "attn_v.weight", n_embd, heads.v_cols());
+    w.q_bias = bind_part(bind, prefix + "attn_q.bias", heads.q_cols(), parts.qkv_bias);
+    w.k_bias = bind_part(bind, prefix + "attn_k.bias", heads.k_cols(), parts.qkv_bias);
+    w.v_bias = bind_part(bind, prefix + "attn_v.bias", heads.v_cols(), parts.qkv_bias);
+  }
+  w.output = bind.matrix(prefix + "attn_output.weight", heads.out_cols(), n_embd);
+  w.output_bias = bind_part(bind, prefix + "attn_output.bias", n_embd, parts.output_bias);
+  w.q_norm = bind_part(bind, prefix + "attn_q_norm.weight", heads.k_head_dim, parts.head_norms);
+  w.k_norm = bind_part(bind, prefix + "attn_k_norm.weight", heads.k_head_dim, parts.head_norms);
+  return w;
 }
 
 Heads project_heads(Builder& builder, const AttentionWeights& weights, Node h) {
-  return {.q = builder.matmul("q", h, weights.q, weights.q_bias),
-          .k = builder.matmul("k", h, weights.k, weights.k_bias),
-          .v = builder.matmul("v", h, weights.v, weights.v_bias)};
+  if (!weights.qkv) {
+    return {.q = builder.matmul("q", h, weights.q, weights.q_bias),
+            .k = builder.matmul("k", h, weights.k, weights.k_bias),
+            .v = builder.matmul("v", h, weights.v, weights.v_bias)};
+  }
+  const HeadShape& shape = weights.heads;
+  const Node all = builder.matmul("qkv", h, weights.qkv, weights.qkv_bias);
+  const auto part = [&](std::string_view name, int64_t begin, int64_t count) {
+    return builder.take_columns(name, all, builder.cols(all), begin, count);
+  };
+  return {.q = part("q", 0, shape.q_cols()),
+          .k = part("k", shape.q_cols(), shape.k_cols()),
+          .v = part("v", shape.q_cols() + shape.k_cols(), shape.v_cols())};
 }
 
 Heads normalise_heads(Builder& builder, const AttentionWeights& weights, const Heads& heads, const HeadShape& shape,

@@ -16,6 +16,8 @@ enum class Presence : uint8_t { kNever, kOptional, kAlways };
 
 struct AttentionWeights {
   graph::Weight q, k, v, output;
+  graph::Weight qkv, qkv_bias;  // instead of q, k and v in files that have one matrix: the rows of q, then k, then v
+  HeadShape heads;
   graph::Weight q_bias, k_bias, v_bias, output_bias;
   graph::Weight q_norm, k_norm;  // over each head
 };
@@ -26,7 +28,7 @@ struct AttentionParts {
   Presence head_norms = Presence::kNever;
 };
 
-// "blk.N.attn_q.weight" and so on, where `prefix` is "blk.N.".
+// "blk.N.attn_q.weight" and so on, or "blk.N.attn_qkv.weight", where `prefix` is "blk.N.".
 AttentionWeights bind_attention(TensorBinder& bind, const std::string& prefix, int64_t n_embd, const HeadShape& heads,
                                 const AttentionParts& parts = {});
 

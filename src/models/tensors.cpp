@@ -26,16 +26,11 @@ std::string shape_text(const gguf::TensorInfo& info) {
 // Names of the side tensors that quantisation tools put beside a weight that must be multiplied by them.
 bool is_scale(std::string_view name) { return name.ends_with(".scale") || name.ends_with(".input_scale"); }
 
-// The tensor that some converters write instead of `name` (and its siblings); empty when there is none.
-std::string other_layout(std::string_view name) {
-  constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
-      {"attn_q.weight", "attn_qkv.weight"},
-      {"ffn_gate_exps.weight", "ffn_gate.0.weight"},
-  };
-  for (const auto& [usual, other] : kOthers) {
-    if (name.ends_with(usual)) return std::string(name.substr(0, name.size() - usual.size())).append(other);
-  }
-  return {};
+// The first of the tensors that older converters wrote instead of a stack of experts; empty for other names.
+std::string unstacked_name(std::string_view name) {
+  constexpr std::string_view kStack = "_exps.weight";
+  if (!name.ends_with(kStack)) return {};
+  return std::string(name.substr(0, name.size() - kStack.size())) + ".0.weight";
 }
 
 }  // namespace
@@ -99,8 +94,9 @@ const gguf::TensorInfo* TensorBinder::require(const std::string& name, const Sha
   if (failure_) return nullptr;
   const gguf::TensorInfo* info = file_.find_tensor(name);
   if (!info) {
-    if (const std::string other = other_layout(name); has(other)) {
-      set_failure(ErrorCode::kUnsupported, fmt::format("tensor {}: this layout of {} is not implemented", other, name));
+    if (const std::string first = unstacked_name(name); has(first)) {
+      set_failure(ErrorCode::kUnsupported,
+                  fmt::format("tensor {}: experts in tensors of their own are not implemented", first));
     } else {
       set_failure(ErrorCode::kInvalidInput, fmt::format("tensor {} is missing", name));
     }

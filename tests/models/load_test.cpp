@@ -313,13 +313,6 @@ TEST(Load, RefusesOldBlockLayouts) {
   EXPECT_TRUE(file.load().model.has_value());
 }
 
-TEST(Load, RefusesFusedProjectionsByName) {
-  ModelFile file = read_golden("llama");
-  file.remove_tensor("blk.1.attn_q.weight");
-  file.add_tensor("blk.1.attn_qkv.weight", {64, 128});
-  expect_error(file, ErrorCode::kUnsupported, {"blk.1.attn_qkv.weight"});
-}
-
 TEST(Load, RefusesScalesBesideWeightsAndWarnsOfOtherTensors) {
   ModelFile file = read_golden("llama");
   for (int i = 0; i < 20; ++i) file.add_tensor("extra." + std::to_string(i), {3, 2});

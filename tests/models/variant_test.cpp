@@ -1,9 +1,11 @@
 // Models that are not goldens themselves but must agree with one: other layouts of the same weights, and an image whose
 // embeddings are put into the token table.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "backends/reference/reference.h"
 #include "cli/evaluate.h"
@@ -22,6 +24,13 @@ Golden golden(const std::string& name) {
   return {.name = name, .folder = std::filesystem::path(T9_SOURCE_DIR) / "tests" / "goldens" / name};
 }
 
+// "blk.0.", "blk.1." and so on
+std::vector<std::string> blocks_of(const ModelFile& file) {
+  std::vector<std::string> blocks;
+  for (int i = 0; file.has(fmt::format("blk.{}.attn_norm.weight", i)); ++i) blocks.push_back(fmt::format("blk.{}.", i));
+  return blocks;
+}
+
 std::vector<float> logits_of(const models::Model& model, const Expected& input) {
   std::vector<float> logits;
   const auto backend = backends::make_reference_backend();
@@ -34,48 +43,63 @@ std::vector<float> logits_of(const models::Model& model, const Expected& input) 
   return logits;
 }
 
-// Puts the rows of each matrix of `from` below those of the same matrix of `to`.
-void append_rows(const ModelFile::Tensor& from, ModelFile::Tensor& to) {
-  const size_t n_experts = static_cast<size_t>(from.ne[2]);
-  const size_t from_bytes = from.data.size() / n_experts;
-  const size_t to_bytes = to.data.size() / n_experts;
+// Puts the rows of each matrix of `below` under those of the same matrix of `top`, which gets a new name. Vectors count
+// as matrices of one column.
+void join_rows(ModelFile& file, const std::string& top_name, const std::string& below_name, const std::string& name) {
+  ModelFile::Tensor& top = file.tensor(top_name);
+  const ModelFile::Tensor& below = file.tensor(below_name);
+  const bool is_vectors = top_name.ends_with(".bias");
+  const size_t n_stacked =
+      static_cast<size_t>(is_vectors ? (top.ne.size() > 1 ? top.ne[1] : 1) : (top.ne.size() > 2 ? top.ne[2] : 1));
   std::vector<std::byte> joined;
-  for (size_t e = 0; e < n_experts; ++e) {
-    const auto part = [&](const std::vector<std::byte>& data, size_t bytes) {
-      const auto begin = data.begin() + static_cast<std::ptrdiff_t>(e * bytes);
+  for (size_t i = 0; i < n_stacked; ++i) {
+    for (const ModelFile::Tensor* t : {&std::as_const(top), &below}) {
+      const size_t bytes = t->data.size() / n_stacked;
+      const auto begin = t->data.begin() + static_cast<std::ptrdiff_t>(i * bytes);
       joined.insert(joined.end(), begin, begin + static_cast<std::ptrdiff_t>(bytes));
-    };
-    part(to.data, to_bytes);
-    part(from.data, from_bytes);
+    }
   }
-  to.data = std::move(joined);
-  to.ne[1] += from.ne[1];
+  const size_t rows_dimension = is_vectors ? 0 : 1;
+  top.ne[rows_dimension] += below.ne[rows_dimension];
+  top.data = std::move(joined);
+  top.name = name;
+  file.remove_tensor(below_name);
+}
+
+// Expects a file whose tensors were joined to give the same bits as the golden.
+void expect_same_bits(const ModelFile& joined, const std::string& name) {
+  const Expected expected = read_expected(golden(name));
+  const auto loaded = joined.load();
+  ASSERT_TRUE(loaded.model.has_value()) << loaded.model.error().message();
+  EXPECT_TRUE(loaded.model->warnings.empty()) << loaded.model->warnings[0];
+  const models::Model split = load_golden(golden(name)).value();
+  EXPECT_EQ(logits_of(*loaded.model, expected), logits_of(split, expected)) << name;
 }
 
 TEST(Variant, GateAndUpExpertsInOneTensorGiveTheSameBits) {
   for (const std::string name : {"qwen3moe", "gpt-oss"}) {
     ModelFile file = ModelFile::read(golden(name).gguf());
-    const Expected expected = read_expected(golden(name));
-    const std::vector<float> split = logits_of(file.load().model.value(), expected);
-    for (int i = 0; file.has("blk." + std::to_string(i) + ".ffn_up_exps.weight"); ++i) {
-      const std::string blk = "blk." + std::to_string(i) + ".";
-      append_rows(file.tensor(blk + "ffn_up_exps.weight"), file.tensor(blk + "ffn_gate_exps.weight"));
-      file.tensor(blk + "ffn_gate_exps.weight").name = blk + "ffn_gate_up_exps.weight";
-      file.remove_tensor(blk + "ffn_up_exps.weight");
-      if (!file.has(blk + "ffn_up_exps.bias")) continue;
-      ModelFile::Tensor& up = file.tensor(blk + "ffn_up_exps.bias");
-      ModelFile::Tensor& gate = file.tensor(blk + "ffn_gate_exps.bias");
-      up.ne = {up.ne[0], 1, up.ne[1]};
-      gate.ne = {gate.ne[0], 1, gate.ne[1]};
-      append_rows(up, gate);
-      gate.ne = {2 * gate.ne[0], gate.ne[2]};
-      gate.name = blk + "ffn_gate_up_exps.bias";
-      file.remove_tensor(blk + "ffn_up_exps.bias");
+    for (const std::string& blk : blocks_of(file)) {
+      for (const std::string kind : {".weight", ".bias"}) {
+        if (!file.has(blk + "ffn_up_exps" + kind)) continue;
+        join_rows(file, blk + "ffn_gate_exps" + kind, blk + "ffn_up_exps" + kind, blk + "ffn_gate_up_exps" + kind);
+      }
     }
-    const auto fused = file.load();
-    ASSERT_TRUE(fused.model.has_value()) << fused.model.error().message();
-    EXPECT_TRUE(fused.model->warnings.empty());
-    EXPECT_EQ(logits_of(*fused.model, expected), split) << name;
+    expect_same_bits(file, name);
+  }
+}
+
+TEST(Variant, QueriesKeysAndValuesInOneTensorGiveTheSameBits) {
+  for (const std::string name : {"llama", "mistral3", "qwen2", "qwen3", "gemma3", "gpt-oss"}) {
+    ModelFile file = ModelFile::read(golden(name).gguf());
+    for (const std::string& blk : blocks_of(file)) {
+      for (const std::string kind : {".weight", ".bias"}) {
+        if (!file.has(blk + "attn_q" + kind)) continue;
+        join_rows(file, blk + "attn_q" + kind, blk + "attn_k" + kind, blk + "attn_qkv" + kind);
+        join_rows(file, blk + "attn_qkv" + kind, blk + "attn_v" + kind, blk + "attn_qkv" + kind);
+      }
+    }
+    expect_same_bits(file, name);
   }
 }
 
@@ -84,8 +108,7 @@ TEST(Variant, LlamaWithEqualExpertsIsLlama) {
   ModelFile file = ModelFile::read(golden("llama").gguf());
   const Expected expected = read_expected(golden("llama"));
   constexpr int64_t kExperts = 3;
-  for (int i = 0; file.has("blk." + std::to_string(i) + ".ffn_up.weight"); ++i) {
-    const std::string blk = "blk." + std::to_string(i) + ".";
+  for (const std::string& blk : blocks_of(file)) {
     for (const std::string part : {"ffn_gate", "ffn_up", "ffn_down"}) {
       ModelFile::Tensor& t = file.tensor(blk + part + ".weight");
       const std::vector<std::byte> one = t.data;
