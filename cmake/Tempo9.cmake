@@ -55,7 +55,8 @@ function(t9_test NAME)
   target_link_libraries(${NAME} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gtest_main)
   target_compile_definitions(${NAME} PRIVATE T9_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   include(GoogleTest)
-  gtest_discover_tests(${NAME} DISCOVERY_MODE PRE_TEST PROPERTIES LABELS "${ARG_LABELS}")
+  gtest_discover_tests(${NAME} DISCOVERY_MODE PRE_TEST
+    PROPERTIES LABELS "${ARG_LABELS}" ENVIRONMENT "XDG_CACHE_HOME=${CMAKE_BINARY_DIR}/test-cache")
 endfunction()
 
 # t9_fuzzer(NAME SOURCES … DEPS …): one libFuzzer target.

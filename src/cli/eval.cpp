@@ -16,6 +16,8 @@
 #include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/evaluate.h"
+#include "cli/graph_cache.h"
+#include "cli/logging.h"
 #include "gguf/file.h"
 #include "models/model.h"
 
@@ -33,6 +35,7 @@ struct Flags {
   std::string backend = "cpu";
   std::string isa;
   std::string kv_type;
+  std::string graph;
   int threads = 0;
   int64_t chunk = 512;
 };
@@ -175,7 +178,7 @@ Result<Input> read_tokens_and_rows(const Flags& flags) {
 Result<Json> run(const Flags& flags) {
   T9_TRY(input, read_tokens_and_rows(flags));
   T9_TRY(file, gguf::File::open(flags.gguf));
-  T9_TRY(model, models::load_model(std::move(file)));
+  T9_TRY(model, load_model(std::move(file), flags.graph));
   T9_TRY(backend, make_backend(flags));
   T9_TRY(kv_type, parse_kv_type(*backend, flags.kv_type));
 
@@ -232,12 +235,14 @@ void add_eval_command(CLI::App& app, int& exit_code) {
   eval->add_option("--isa", flags->isa, "Instruction set of the cpu backend (default: the best here)");
   eval->add_option("--kv-type", flags->kv_type, "Type of the KV cache (default: the backend's)")
       ->check(CLI::IsMember({"f32", "f16", "q8_0"}));
+  eval->add_option("--graph", flags->graph, "Graph file, or off (default: one in the cache folder)");
   eval->add_option("--chunk", flags->chunk, "Rows of one pass at most")
       ->check(CLI::Range(int64_t{1}, int64_t{65536}))
       ->capture_default_str();
   eval->callback([=, &exit_code] {
     if (tokens->empty() && expect->empty()) throw CLI::RequiredError("--tokens or --expect");
     if (logits->empty() && expect->empty()) throw CLI::RequiredError("--logits or --expect");
+    set_up_logging("info");
     const auto report = run(*flags);
     if (!report) {
       fmt::print(stderr, "tempo9 eval: {}\n", sanitize_utf8(report.error().message()));

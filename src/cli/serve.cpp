@@ -1,7 +1,6 @@
 #include "cli/serve.h"
 
 #include <fmt/format.h>
-#include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
 
@@ -17,6 +16,8 @@
 #include "base/mapped_file.h"
 #include "chat/chat_format.h"
 #include "cli/commands.h"
+#include "cli/graph_cache.h"
+#include "cli/logging.h"
 #include "cli/prefault.h"
 #include "cli/stop_signals.h"
 #include "engine/engine.h"
@@ -64,7 +65,7 @@ Result<chat::ChatFormat> make_chat_format(const ServeOptions& options, const ggu
 Result<Loaded> load(const ServeOptions& options) {
   T9_TRY(opened, gguf::File::open(options.gguf));
   std::shared_ptr<const gguf::File> file = std::move(opened);
-  T9_TRY(model, models::load_model(file));
+  T9_TRY(model, load_model(file, options.graph));
   T9_TRY(tokenizer, tokenizer::Tokenizer::create(file->metadata()));
   T9_TRY(chat_format, make_chat_format(options, file->metadata(), *tokenizer));
   T9_TRY(backend, make_backend(options));
@@ -177,13 +178,6 @@ void raise_descriptor_limit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-void set_up_logging(const std::string& level) {
-  auto logger = spdlog::stderr_logger_mt("tempo9");
-  logger->set_pattern("time=%Y-%m-%dT%H:%M:%S.%e level=%l %v");
-  logger->set_level(spdlog::level::from_str(level));
-  spdlog::set_default_logger(std::move(logger));
-}
-
 Result<void> run_server(const ServeOptions& options, StopSignals& signals) {
   T9_TRY(loaded, load(options));
   log_warnings(loaded);
@@ -234,6 +228,11 @@ void add_model_options(CLI::App& app, ServeOptions& options) {
   app.add_option("--chat-template", options.chat_template, "Jinja chat template to use instead of the model file's own")
       ->group("Model")
       ->type_name("FILE");
+  app.add_option(
+         "--graph", options.graph,
+         "File with the model's compute graph, made if it is not there; off: none; default: in the cache folder")
+      ->type_name("PATH")
+      ->group("Model");
   app.add_option("--name", options.name, "What the model lists report; default: the file's name")
       ->type_name("STRING")
       ->group("Model");
@@ -283,7 +282,7 @@ void add_serve_options(CLI::App& app, ServeOptions& options) {
   add_model_options(app, options);
   add_serving_options(app, options);
   add_compute_options(app, options);
-  for (const char* flag : {"--ollama", "--tower", "--speculation-k", "--graph"}) {
+  for (const char* flag : {"--ollama", "--tower", "--speculation-k"}) {
     add_missing_flag(app, options, flag, true);
   }
   add_missing_flag(app, options, "--list-ollama", false);

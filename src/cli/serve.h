@@ -11,6 +11,7 @@ struct ServeOptions {
   std::string gguf;
   std::string name;
   std::string chat_template;  // path; empty: the model file's own
+  std::string graph;          // path of the compute graph; "off"; empty: in the cache folder
   uint16_t port = 11435;
   int64_t max_length = 32768;
   int64_t max_batch = 16;

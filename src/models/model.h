@@ -31,7 +31,8 @@ struct Model {
   ModelInfo info;
   tensor::Program program;
   std::vector<tensor::WeightView> weights;
-  std::vector<std::string> warnings;  // lines to log: tensors in the file that the model does not use
+  std::vector<std::string> read_tensors;  // those whose values went into the program
+  std::vector<std::string> warnings;      // lines to log: tensors in the file that the model does not use
 };
 
 // Errors: kUnsupported for an architecture, a tensor type or a feature that is not implemented, by name;

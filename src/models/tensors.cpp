@@ -57,6 +57,7 @@ std::vector<float> TensorBinder::find_positive_values(const std::string& name, i
   if (!has(name)) return {};
   const gguf::TensorInfo* info = require_floats(name, {.cols = elements});
   if (!info) return {};
+  read_.push_back(name);
   std::vector<float> values(static_cast<size_t>(elements));
   std::memcpy(values.data(), file_.view(*info).data, values.size() * sizeof(float));
   for (size_t i = 0; i < values.size(); ++i) {
@@ -171,15 +172,19 @@ Embeddings bind_embeddings(TensorBinder& bind, const Vocabulary& vocabulary, int
   return {.table = table, .head = bind.matrix("output.weight", n_embd, vocabulary.n_logits)};
 }
 
+Result<ModelInfo> read_names(const gguf::File& file) {
+  T9_TRY(name, file.metadata().find_string("general.name"));
+  T9_TRY(architecture, file.metadata().read_string("general.architecture"));
+  return ModelInfo{.architecture = std::move(architecture), .name = sanitize_utf8(name.value_or(""))};
+}
+
 Result<Model> make_model(std::shared_ptr<const gguf::File> file, const DecoderParams& params, const TensorBinder& bind,
                          tensor::Program program) {
   T9_CHECK(bind.status().has_value());
   T9_TRY(warnings, bind.unused_tensors());
+  T9_TRY(info, read_names(*file));
   Model model;
-  T9_TRY(name, file->metadata().find_string("general.name"));
-  T9_TRY(architecture, file->metadata().read_string("general.architecture"));
-  model.info.architecture = std::move(architecture);
-  model.info.name = sanitize_utf8(name.value_or(""));
+  model.info = std::move(info);
   model.info.context_length = params.context_length;
   model.info.n_layers = params.n_layers();
   model.info.n_embd = params.n_embd;
@@ -188,6 +193,7 @@ Result<Model> make_model(std::shared_ptr<const gguf::File> file, const DecoderPa
   model.file = std::move(file);
   model.program = std::move(program);
   model.weights = bind.views();
+  model.read_tensors = bind.read_tensors();
   model.warnings = std::move(warnings);
   return model;
 }

@@ -39,6 +39,8 @@ class TensorBinder {
   // would change the meaning of a weight.
   Result<std::vector<std::string>> unused_tensors() const;
   const std::vector<tensor::WeightView>& views() const { return views_; }
+  // Names given to find_positive_values that the file has.
+  const std::vector<std::string>& read_tensors() const { return read_; }
 
  private:
   struct Shape {
@@ -56,6 +58,7 @@ class TensorBinder {
   graph::Builder& builder_;
   std::vector<tensor::WeightView> views_;
   std::set<std::string, std::less<>> used_;
+  std::vector<std::string> read_;
   std::unique_ptr<Error> failure_;
 };
 
@@ -72,6 +75,9 @@ struct Embeddings {
   graph::Weight head;
 };
 Embeddings bind_embeddings(TensorBinder& bind, const Vocabulary& vocabulary, int64_t n_embd);
+
+// Name and architecture; the rest is left at its defaults.
+Result<ModelInfo> read_names(const gguf::File& file);
 
 // Puts the parts together. REQUIRES: bind.status() holds.
 Result<Model> make_model(std::shared_ptr<const gguf::File> file, const DecoderParams& params, const TensorBinder& bind,

@@ -39,6 +39,11 @@ Output run(const std::string& arguments, bool want_stderr = false) {
 
 std::string golden(const std::string& name) { return std::string(T9_SOURCE_DIR) + "/tests/goldens/" + name; }
 
+std::string read(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 // A folder that lives as long as the test.
 class Instruments : public testing::Test {
  protected:
@@ -124,6 +129,55 @@ TEST_F(Instruments, InspectSaysWhyAFileIsNotSupportedAndEscapesItsStrings) {
   EXPECT_TRUE(json["metadata"]["a.nan"].is_null());
   EXPECT_EQ(json["metadata"]["a.bools"], Json::array({true, false}));
   EXPECT_EQ(output.text.find('\x1B'), std::string::npos) << "control characters reach the terminal";
+}
+
+TEST_F(Instruments, EvalKeepsTheGraphAndBuildsItAgainWhenItIsDamaged) {
+  const std::string graph = path("graph/llama.graph");
+  const std::string command =
+      "eval --backend reference --gguf " + golden("llama/model.gguf") + " --expect " + golden("llama/expect.json");
+  const auto rms = [](const Output& output) { return Json::parse(output.text)["relative_rms"].get<double>(); };
+  const double without = rms(run(command + " --graph off"));
+  EXPECT_EQ(rms(run(command + " --graph " + graph)), without);
+  ASSERT_TRUE(std::filesystem::exists(graph));
+  EXPECT_EQ(rms(run(command + " --graph " + graph)), without);
+  EXPECT_EQ(run(command + " --graph " + graph, true).text, "") << "nothing to say when it fits";
+
+  std::string content = read(graph);
+  const std::string good = content;
+  content[content.size() / 2] ^= 1;
+  std::ofstream(graph, std::ios::binary) << content;
+  const Output rebuilt = run(command + " --graph " + graph, true);
+  EXPECT_EQ(rebuilt.exit_code, 0);
+  EXPECT_NE(rebuilt.text.find("event=graph_rebuilt"), std::string::npos) << rebuilt.text;
+  EXPECT_NE(rebuilt.text.find("checksum"), std::string::npos) << rebuilt.text;
+  EXPECT_EQ(std::count(rebuilt.text.begin(), rebuilt.text.end(), '\n'), 1) << rebuilt.text;
+  EXPECT_EQ(read(graph), good);
+
+  const Output other = run("eval --backend reference --gguf " + golden("qwen3/model.gguf") + " --expect " +
+                           golden("qwen3/expect.json") + " --graph " + graph);
+  EXPECT_LE(rms(other), 1e-5) << "the graph of another model is not used";
+  EXPECT_NE(read(graph), good);
+}
+
+TEST_F(Instruments, EvalNeverOverwritesAFileThatIsNoGraph) {
+  const std::string precious = write("notes.txt", "do not lose this");
+  const std::string command =
+      "eval --gguf " + golden("llama/model.gguf") + " --expect " + golden("llama/expect.json") + " --graph ";
+  const Output output = run(command + precious, true);
+  EXPECT_EQ(output.exit_code, 1);
+  EXPECT_NE(output.text.find("notes.txt"), std::string::npos) << output.text;
+  EXPECT_EQ(read(precious), "do not lose this");
+  const Output unwritable = run(command + "/proc/none/x.graph", true);
+  EXPECT_EQ(unwritable.exit_code, 0) << "the graph is only a cache";
+  EXPECT_NE(unwritable.text.find("event=graph_not_saved"), std::string::npos) << unwritable.text;
+}
+
+TEST_F(Instruments, EvalPutsTheGraphIntoTheCacheFolder) {
+  const std::string command = "eval --gguf " + golden("llama/model.gguf") + " --expect " + golden("llama/expect.json");
+  setenv("XDG_CACHE_HOME", path("cache").c_str(), 1);
+  EXPECT_EQ(run(command).exit_code, 0);
+  EXPECT_TRUE(std::filesystem::exists(path("cache/tempo9/graph/model.gguf.graph")));
+  EXPECT_EQ(run(command + " --graph off").exit_code, 0);
 }
 
 TEST_F(Instruments, FilesThatAreNoModelsGiveOneLineAndExitCode1) {
