@@ -4,13 +4,12 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <vector>
 
 #include "base/buffer.h"
 #include "kernels/kernels.h"
-#include "quant/quant.h"
+#include "random_weight.h"
 
 namespace tempo9::kernels {
 namespace {
@@ -25,29 +24,6 @@ struct Shape {
   int64_t rows;
 };
 
-// A weight of pseudo-random bytes with sane scales: encoding real numbers would take longer than the benchmark.
-struct Weight {
-  Buffer memory;
-  WeightView view;
-
-  Weight(DType dtype, Shape shape) {
-    const tensor::DTypeInfo& info = tensor::dtype_info(dtype);
-    view = {.dtype = dtype, .cols = shape.cols, .rows = shape.rows, .row_bytes = tensor::row_bytes(dtype, shape.cols)};
-    memory = *Buffer::reserve(view.size_bytes());
-    uint64_t state = 1;
-    for (std::byte& b : memory.bytes()) b = static_cast<std::byte>((state = state * 6364136223846793005u + 1) >> 56);
-    // 0.01 as a half wherever a scale could be: the values do not matter, only that no sum is infinite.
-    const uint16_t half = quant::f32_to_f16(0.01f);
-    const size_t offsets[] = {0, 2, 80, 82, 108, 208};
-    for (size_t at = 0; at < memory.size(); at += static_cast<size_t>(info.block_bytes)) {
-      for (size_t offset : offsets) {
-        if (offset + 2 <= static_cast<size_t>(info.block_bytes)) std::memcpy(memory.data() + at + offset, &half, 2);
-      }
-    }
-    view.data = memory.data();
-  }
-};
-
 void report(benchmark::State& state, const WeightView& weight, int64_t m) {
   const auto passes = static_cast<double>(state.iterations());
   state.counters["GB/s"] =
@@ -57,7 +33,7 @@ void report(benchmark::State& state, const WeightView& weight, int64_t m) {
 }
 
 void run_product(benchmark::State& state, const Isa& isa, DType dtype, int64_t m, Shape shape) {
-  const Weight weight(dtype, shape);
+  const RandomWeight weight(dtype, shape.cols, shape.rows);
   std::vector<float> x(static_cast<size_t>(m * shape.cols));
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 2654435761u % 2001) * 0.001f - 1.0f;
   std::vector<float> out(static_cast<size_t>(m * shape.rows));

@@ -40,8 +40,8 @@ struct RecurrentKernels {
                     float* scratch);
 };
 
-// Tokens whose normalised keys and queries are held at a time.
+// Tokens that are held at a time: normalised keys and queries, values, results.
 inline constexpr int64_t kDeltaTokens = 16;
-inline int64_t delta_net_scratch(const DeltaNetShape& shape) { return 2 * kDeltaTokens * shape.k_dim; }
+inline int64_t delta_net_scratch(const DeltaNetShape& shape) { return 2 * kDeltaTokens * (shape.k_dim + shape.v_dim); }
 
 }  // namespace tempo9::kernels

@@ -97,7 +97,8 @@ class RunExperts {
   }
 
  private:
-  bool has_few_rows() const { return n_rows_ <= kFewRows; }
+  // On average: all tiles have the same panels.
+  bool has_few_rows() const { return n_pairs_ <= kFewRows * *tiles_.count; }
   int64_t inner_panel() const { return has_few_rows() ? step_.inner_panel_few : step_.inner_panel_many; }
   int64_t down_panel() const { return has_few_rows() ? step_.down_panel_few : step_.down_panel_many; }
   ExpertChoices choices(int64_t row) const { return expert_choices(pass_.row(step_.choices, row), step_.n_used); }

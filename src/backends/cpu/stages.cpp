@@ -118,7 +118,7 @@ Result<ExpertsStep> Planner::bind_experts(const tensor::Experts& op) {
   }
   scratch = std::max(scratch, static_cast<size_t>(step.n_experts) * sizeof(int32_t));  // to sort
   step.buffer_offset = (scratch + 63) / 64 * 64;
-  const int64_t buffer = std::max(kFewRows * step.inner_panel_few, step.tile_rows * step.inner_panel_many);
+  const int64_t buffer = step.tile_rows * std::max(step.inner_panel_few, step.inner_panel_many);
   plan_.scratch_bytes =
       std::max(plan_.scratch_bytes, step.buffer_offset + 2 * static_cast<size_t>(buffer) * sizeof(float));
   return step;

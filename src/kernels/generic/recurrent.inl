@@ -111,10 +111,10 @@ static DeltaSums sweep(float* state, int64_t k_dim, int64_t n_cols, const DeltaT
   return sums;
 }
 
-// Takes `n_tokens` tokens through a slice of n_cols value columns.
+// Takes `n_tokens` tokens through a slice of n_cols value columns. v and out: v_dim per token.
 template <bool kWhole>
-static void delta_slice(const DeltaToken* tokens, int64_t n_tokens, const float* v, int64_t v_stride, float* state,
-                        int64_t k_dim, int64_t n_cols, float* out, int64_t out_stride) {
+static void delta_slice(const DeltaToken* tokens, int64_t n_tokens, const float* v, int64_t v_dim, float* state,
+                        int64_t k_dim, int64_t n_cols, float* out) {
   Vec delta = splat(0.0f);
   for (int64_t t = 0; t < n_tokens; ++t) {
     const DeltaToken& token = tokens[t];
@@ -122,9 +122,9 @@ static void delta_slice(const DeltaToken* tokens, int64_t n_tokens, const float*
                                   : sweep<true, true, kWhole>(state, k_dim, n_cols, tokens[t - 1], delta, token);
     const Vec m = add(sums.m[0], sums.m[1]);
     const Vec p = add(sums.p[0], sums.p[1]);
-    const Vec value = load_n(v + t * v_stride, n_cols);
+    const Vec value = load_n(v + t * v_dim, n_cols);
     delta = mul(splat(token.beta), fma(splat(-token.decay), m, value));
-    store_n(out + t * out_stride, fma(splat(token.decay), p, mul(splat(token.q_dot_k), delta)), n_cols);
+    store_n(out + t * v_dim, fma(splat(token.decay), p, mul(splat(token.q_dot_k), delta)), n_cols);
   }
   const DeltaToken& last = tokens[n_tokens - 1];
   sweep<true, false, kWhole>(state, k_dim, n_cols, last, delta, last);
@@ -155,19 +155,32 @@ static void prepare_tokens(const DeltaNetShape& shape, const DeltaNetRows& rows,
   }
 }
 
+static void copy_rows(const float* from, int64_t from_stride, int64_t n_rows, int64_t n_cols, float* to,
+                      int64_t to_stride) {
+  for (int64_t r = 0; r < n_rows; ++r) {
+    for (int64_t c = 0; c < n_cols; ++c) to[r * to_stride + c] = from[r * from_stride + c];
+  }
+}
+
+// Values and results go by way of the scratch memory: a slice reads one cache line per row, far from each other and on
+// the same few sets of the cache.
 static void delta_net(const DeltaNetShape& shape, const DeltaNetRows& rows, int64_t head, float a, float dt,
                       float* state, float* scratch) {
-  const int64_t v_begin = 2 * shape.n_k_heads * shape.k_dim + head * shape.v_dim;
+  const float* values = rows.qkv.data + 2 * shape.n_k_heads * shape.k_dim + head * shape.v_dim;
+  float* results = rows.out.data + head * shape.v_dim;
+  float* v = scratch + 2 * kDeltaTokens * shape.k_dim;
+  float* out = v + kDeltaTokens * shape.v_dim;
   DeltaToken tokens[kDeltaTokens];
   for (int64_t first = 0; first < rows.qkv.rows; first += kDeltaTokens) {
     const int64_t n = rows.qkv.rows - first < kDeltaTokens ? rows.qkv.rows - first : kDeltaTokens;
     prepare_tokens(shape, rows, head, a, dt, first, n, scratch, tokens);
+    copy_rows(values + first * rows.qkv.stride, rows.qkv.stride, n, shape.v_dim, v, shape.v_dim);
     for (int64_t c = 0; c < shape.v_dim; c += kDeltaSlice) {
       const int64_t n_cols = shape.v_dim - c < kDeltaSlice ? shape.v_dim - c : kDeltaSlice;
       const auto run = n_cols == kDeltaSlice ? delta_slice<true> : delta_slice<false>;
-      run(tokens, n, rows.qkv.data + first * rows.qkv.stride + v_begin + c, rows.qkv.stride, state + c * shape.k_dim,
-          shape.k_dim, n_cols, rows.out.data + first * rows.out.stride + head * shape.v_dim + c, rows.out.stride);
+      run(tokens, n, v + c, shape.v_dim, state + c * shape.k_dim, shape.k_dim, n_cols, out + c);
     }
+    copy_rows(out, shape.v_dim, n, shape.v_dim, results + first * rows.out.stride, rows.out.stride);
   }
 }
 
