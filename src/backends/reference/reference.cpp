@@ -195,12 +195,12 @@ class ReferenceBackend final : public Backend {
   Result<Buffer> reserve(size_t bytes) override { return Buffer::reserve(bytes); }
 
   std::span<const tensor::KvType> kv_types() const override {
-    static constexpr std::array kTypes = {tensor::KvType::kF32};
+    static constexpr std::array kTypes = {tensor::KvType::kF32, tensor::KvType::kF16};
     return kTypes;
   }
 
   KvPageBytes kv_page_bytes(const tensor::KvLayerSpec& layer, tensor::KvType type) const override {
-    T9_CHECK(type == tensor::KvType::kF32);
+    T9_CHECK(type == tensor::KvType::kF32 || type == tensor::KvType::kF16);
     return {.k = kernels::k_page_bytes(layer), .v = kernels::v_page_bytes(layer)};
   }
 

@@ -1,4 +1,4 @@
-// The KV cache in f32, and attention over its pages.
+// The KV cache, whose pages hold f32 values, and attention over them.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "kernels/reference/reference.h"
+#include "quant/quant.h"
 
 namespace tempo9::kernels::reference {
 namespace {
@@ -34,7 +35,7 @@ struct LayerCache {
 
 LayerCache cache_of(const tensor::KvView& kv, int32_t kv_layer, const tensor::KvLayerSpec& layer, int32_t sequence) {
   const tensor::KvLayerView& view = kv.layers[static_cast<size_t>(kv_layer)];
-  T9_CHECK(view.type == tensor::KvType::kF32);
+  T9_CHECK(view.type == tensor::KvType::kF32 || view.type == tensor::KvType::kF16);
   T9_CHECK(view.k_page_bytes >= k_page_bytes(layer) && view.v_page_bytes >= v_page_bytes(layer));
   const std::span<const int32_t> table = kv.table(view.pool, sequence).pages;
   return {.k = {view.k, view.k_page_bytes, table, layer.n_kv_heads * layer.k_head_dim},
@@ -87,6 +88,15 @@ void weighted_mean(const Weights& weights, const HeadCache& v, tensor::IndexRang
   for (size_t c = 0; c < total.size(); ++c) out[c] = static_cast<float>(total[c] / weights.sum);
 }
 
+// As values of the cache's type are.
+void store(std::span<const float> values, tensor::KvType type, float* out) {
+  if (type == tensor::KvType::kF32) {
+    std::ranges::copy(values, out);
+    return;
+  }
+  for (size_t c = 0; c < values.size(); ++c) out[c] = quant::f16_to_f32(quant::f32_to_f16(values[c]));
+}
+
 size_t page_bytes(int64_t n_kv_heads, int64_t head_dim) {
   return static_cast<size_t>(kPageTokens * n_kv_heads * head_dim) * sizeof(float);
 }
@@ -101,8 +111,9 @@ void kv_write(const tensor::KvWrite& op, const tensor::KvLayerSpec& layer, const
   for (int64_t i = 0; i < batch.n_rows(); ++i) {
     const size_t row = static_cast<size_t>(i);
     const LayerCache cache = cache_of(batch.kv, op.kv_layer, layer, batch.sequences[row]);
-    std::copy_n(k.row(i), k.cols, cache.k.token(batch.slots[row]));
-    std::copy_n(v.row(i), v.cols, cache.v.token(batch.slots[row]));
+    const tensor::KvType type = batch.kv.layers[static_cast<size_t>(op.kv_layer)].type;
+    store(k.row_span(i), type, cache.k.token(batch.slots[row]));
+    store(v.row_span(i), type, cache.v.token(batch.slots[row]));
   }
 }
 
