@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <numeric>
 #include <vector>
 
@@ -39,6 +40,10 @@ struct Pass {
   int64_t begin = 0;
   int64_t end = 0;
   std::vector<int32_t> outputs;  // from `begin`
+
+  std::span<const int32_t> of(std::span<const int32_t> tokens) const {
+    return tokens.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+  }
 };
 
 // The longest pass from `begin` that keeps the limits. `rows` are the wanted ones not below `begin`.
@@ -55,45 +60,118 @@ Pass next_pass(int64_t begin, int64_t n_tokens, int64_t chunk, std::span<const i
   return pass;
 }
 
+// A program and the cache of one sequence, to run passes over it in order.
+class SequenceRun {
+ public:
+  static Result<SequenceRun> create(backends::Backend& backend, const tensor::Program& program,
+                                    std::span<const tensor::WeightView> weights, int64_t n_tokens,
+                                    const EvaluateOptions& options) {
+    T9_CHECK(options.chunk > 0);
+    SequenceRun run;
+    run.chunk_ = std::min(options.chunk, std::max<int64_t>(n_tokens, 1));
+    const int64_t max_outputs = std::min(run.chunk_, kMaxOutputsPerPass);
+    T9_TRY(executable, backend.compile(program, weights, {.max_rows = run.chunk_, .max_outputs = max_outputs}));
+    T9_TRY(cache, kv::Cache::create(backend, program.kv_layers, program.state_layers,
+                                    {.type = options.kv_type.value_or(backend.kv_types().front()),
+                                     .max_tokens = std::max<int64_t>(n_tokens, 1),
+                                     .max_sequences = 1}));
+    T9_TRY(sequence, cache->add_sequence());
+    run.executable_ = std::move(executable);
+    run.cache_ = std::move(cache);
+    run.sequence_ = sequence;
+    run.n_vocab_ = program.values[static_cast<size_t>(program.logits)].cols;
+    run.logits_.resize(static_cast<size_t>(max_outputs * run.n_vocab_));
+    run.sequences_.assign(static_cast<size_t>(run.chunk_), 0);
+    run.slots_.resize(static_cast<size_t>(n_tokens));
+    std::iota(run.slots_.begin(), run.slots_.end(), 0);
+    return run;
+  }
+
+  int64_t chunk() const { return chunk_; }
+
+  // One row per token; `hidden` where the program reads one. Gives the logits, valid until the next call.
+  Result<tensor::MatView<const float>> run(const Pass& pass, std::span<const int32_t> tokens,
+                                           tensor::MatView<const float> hidden, tensor::MatView<float> hidden_out) {
+    const size_t first = static_cast<size_t>(pass.begin);
+    T9_TRY_VOID(cache_->grow(sequence_, pass.end));
+    const tensor::Batch batch{
+        .tokens = tokens,
+        .sequences = std::span(sequences_).first(tokens.size()),
+        .slots = std::span(slots_).subspan(first, tokens.size()),
+        .positions = std::span(slots_).subspan(first, tokens.size()),
+        .outputs = pass.outputs,
+        .kv = cache_->view({&sequence_, 1}),
+        .states = cache_->states({&sequence_, 1}),
+        .hidden = hidden,
+    };
+    const tensor::MatView<float> out{
+        .data = logits_.data(), .rows = batch.n_outputs(), .cols = n_vocab_, .stride = n_vocab_};
+    executable_->run(batch, {.logits = out, .hidden = hidden_out});
+    cache_->set_length(sequence_, pass.end);
+    return out;
+  }
+
+ private:
+  int64_t chunk_ = 0;
+  int64_t n_vocab_ = 0;
+  std::unique_ptr<backends::Executable> executable_;
+  std::unique_ptr<kv::Cache> cache_;
+  kv::SequenceId sequence_;
+  std::vector<float> logits_;
+  std::vector<int32_t> sequences_;
+  std::vector<int32_t> slots_;
+};
+
+// The hidden states that go from one program to the other in a pass.
+class HiddenRows {
+ public:
+  HiddenRows(const tensor::Program& program, int64_t max_rows)
+      : cols_(program.values[static_cast<size_t>(program.hidden)].cols),
+        values_(static_cast<size_t>(max_rows * cols_)) {}
+
+  tensor::MatView<float> first(int64_t rows) { return {values_.data(), rows, cols_, cols_}; }
+
+ private:
+  int64_t cols_;
+  std::vector<float> values_;
+};
+
 }  // namespace
 
 Result<void> evaluate(backends::Backend& backend, const models::Model& model, std::span<const int32_t> tokens,
                       std::span<const int32_t> rows, const EvaluateOptions& options, const LogitsSink& sink) {
-  T9_CHECK(options.chunk > 0);
   T9_TRY_VOID(check_input(model, tokens, rows));
   const int64_t n_tokens = static_cast<int64_t>(tokens.size());
-  const int64_t chunk = std::min(options.chunk, std::max<int64_t>(n_tokens, 1));
-  const int64_t max_outputs = std::min(chunk, kMaxOutputsPerPass);
-  T9_TRY(executable, backend.compile(model.program, model.weights, {.max_rows = chunk, .max_outputs = max_outputs}));
-  T9_TRY(cache, kv::Cache::create(backend, model.program.kv_layers, model.program.state_layers,
-                                  {.type = options.kv_type.value_or(backend.kv_types().front()),
-                                   .max_tokens = std::max<int64_t>(n_tokens, 1),
-                                   .max_sequences = 1}));
-  T9_TRY(sequence, cache->add_sequence());
-
-  const int64_t n_vocab = model.info.n_vocab;
-  std::vector<float> logits(static_cast<size_t>(max_outputs * n_vocab));
-  const std::vector<int32_t> sequences(static_cast<size_t>(chunk), 0);
-  std::vector<int32_t> slots(tokens.size());
-  std::iota(slots.begin(), slots.end(), 0);
-
+  T9_TRY(model_run, SequenceRun::create(backend, model.program, model.weights, n_tokens, options));
   for (int64_t begin = 0; begin < n_tokens;) {
-    const Pass pass = next_pass(begin, n_tokens, chunk, rows);
-    const size_t first = static_cast<size_t>(pass.begin);
-    const size_t n_rows = static_cast<size_t>(pass.end - pass.begin);
-    T9_TRY_VOID(cache->grow(sequence, pass.end));
-    const tensor::Batch batch{.tokens = tokens.subspan(first, n_rows),
-                              .sequences = std::span(sequences).first(n_rows),
-                              .slots = std::span(slots).subspan(first, n_rows),
-                              .positions = std::span(slots).subspan(first, n_rows),
-                              .outputs = pass.outputs,
-                              .kv = cache->view({&sequence, 1}),
-                              .states = cache->states({&sequence, 1})};
-    const tensor::MatView<float> out{
-        .data = logits.data(), .rows = batch.n_outputs(), .cols = n_vocab, .stride = n_vocab};
-    executable->run(batch, {.logits = out});
-    cache->set_length(sequence, pass.end);
-    if (!pass.outputs.empty()) T9_TRY_VOID(sink(out));
+    const Pass pass = next_pass(begin, n_tokens, model_run.chunk(), rows);
+    T9_TRY(logits, model_run.run(pass, pass.of(tokens), {}, {}));
+    if (!pass.outputs.empty()) T9_TRY_VOID(sink(logits));
+    rows = rows.subspan(pass.outputs.size());
+    begin = pass.end;
+  }
+  return {};
+}
+
+Result<void> evaluate_draft(backends::Backend& backend, const models::Model& model, std::span<const int32_t> tokens,
+                            std::span<const int32_t> rows, const EvaluateOptions& options, const LogitsSink& sink) {
+  if (!model.draft) return fail(ErrorCode::kUnsupported, "the model has no block that drafts");
+  T9_TRY_VOID(check_input(model, tokens, rows));
+  const int64_t n_rows = static_cast<int64_t>(tokens.size()) - 1;  // the last token is followed by none
+  if (!rows.empty() && rows.back() >= n_rows) {
+    return fail(ErrorCode::kInvalidInput,
+                fmt::format("row {}: a draft needs the token after it, and there are {}", rows.back(), tokens.size()));
+  }
+  T9_TRY(model_run, SequenceRun::create(backend, model.program, model.weights, n_rows, options));
+  T9_TRY(draft_run, SequenceRun::create(backend, model.draft->program, model.draft->weights, n_rows, options));
+  HiddenRows hidden(model.program, model_run.chunk());
+  for (int64_t begin = 0; begin < n_rows;) {
+    const Pass pass = next_pass(begin, n_rows, model_run.chunk(), rows);
+    const Pass no_outputs{.begin = pass.begin, .end = pass.end, .outputs = {}};
+    const tensor::MatView<float> states = hidden.first(pass.end - pass.begin);
+    T9_TRY_VOID(model_run.run(no_outputs, pass.of(tokens), {}, states));
+    T9_TRY(logits, draft_run.run(pass, pass.of(tokens.subspan(1)), states, {}));
+    if (!pass.outputs.empty()) T9_TRY_VOID(sink(logits));
     rows = rows.subspan(pass.outputs.size());
     begin = pass.end;
   }

@@ -25,6 +25,11 @@ using LogitsSink = std::function<Result<void>(tensor::MatView<const float>)>;
 Result<void> evaluate(backends::Backend& backend, const models::Model& model, std::span<const int32_t> tokens,
                       std::span<const int32_t> rows, const EvaluateOptions& options, const LogitsSink& sink);
 
+// The same of the model's draft block: row i is what it drafts after `tokens[i + 1]`, from the hidden state at
+// `tokens[i]`. Errors: kUnsupported for a model without one; kInvalidInput for the last row, too.
+Result<void> evaluate_draft(backends::Backend& backend, const models::Model& model, std::span<const int32_t> tokens,
+                            std::span<const int32_t> rows, const EvaluateOptions& options, const LogitsSink& sink);
+
 // How far logits are from reference logits, over all rows.
 struct Agreement {
   double relative_rms = 0.0;   // rms(logits - reference) / rms(reference)

@@ -62,13 +62,13 @@ Result<int64_t> Keys::find_count(std::string_view key, int64_t fallback, int64_t
 }
 
 Result<std::vector<int64_t>> Keys::read_counts(std::string_view key, int64_t n_layers,
-                                               const std::vector<int64_t>& fallback) const {
+                                               const std::vector<int64_t>& fallback, int64_t min) const {
   T9_TRY(values, metadata_.find_int_per_layer(full_name(key), n_layers));
   if (!values) {
     if (!fallback.empty()) return fallback;
     return fail(ErrorCode::kInvalidInput, fmt::format("metadata {} is missing", full_name(key)));
   }
-  for (const int64_t value : *values) T9_TRY_VOID(in_range(full_name(key), value, 1, kMaxCount));
+  for (const int64_t value : *values) T9_TRY_VOID(in_range(full_name(key), value, min, kMaxCount));
   return *std::move(values);
 }
 
@@ -106,7 +106,8 @@ Result<DecoderParams> read_decoder_params(const Keys& keys, const DecoderOptions
   T9_TRY(context_length, keys.read_count("context_length", kMaxContext));
   T9_TRY(n_embd, keys.read_count("embedding_length"));
   T9_TRY(n_heads, keys.read_counts("attention.head_count", n_layers));
-  T9_TRY(n_kv_heads, keys.read_counts("attention.head_count_kv", n_layers, n_heads));
+  T9_TRY(n_kv_heads,
+         keys.read_counts("attention.head_count_kv", n_layers, n_heads, options.allows_layers_without_kv ? 0 : 1));
   const std::vector<int64_t> no_ff(options.needs_feed_forward ? 0 : static_cast<size_t>(n_layers), 0);
   T9_TRY(n_ff, keys.read_counts("feed_forward_length", n_layers, no_ff));
   T9_TRY(k_head_dim, read_head_dim(keys, "attention.key_length", n_embd, n_heads[0]));
@@ -118,7 +119,7 @@ Result<DecoderParams> read_decoder_params(const Keys& keys, const DecoderOptions
                                                       keys.full_name("rope.dimension_count"), n_rot, k_head_dim));
   }
   for (size_t i = 0; i < n_heads.size(); ++i) {
-    if (n_heads[i] % n_kv_heads[i] != 0) {
+    if (n_kv_heads[i] > 0 && n_heads[i] % n_kv_heads[i] != 0) {
       return fail(ErrorCode::kInvalidInput, fmt::format("metadata {} of {} is not a multiple of {} of {} in layer {}",
                                                         keys.full_name("attention.head_count"), n_heads[i],
                                                         keys.full_name("attention.head_count_kv"), n_kv_heads[i], i));

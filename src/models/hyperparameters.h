@@ -27,9 +27,9 @@ class Keys {
   Result<int64_t> read_count(std::string_view key, int64_t max = kMaxCount) const;
   // An optional count in [0, max].
   Result<int64_t> find_count(std::string_view key, int64_t fallback, int64_t max = kMaxCount) const;
-  // A count in [1, kMaxCount] for each layer, stored as one number or as an array; required when `fallback` is empty.
+  // A count in [min, kMaxCount] for each layer, stored as one number or as an array; required when `fallback` is empty.
   Result<std::vector<int64_t>> read_counts(std::string_view key, int64_t n_layers,
-                                           const std::vector<int64_t>& fallback = {}) const;
+                                           const std::vector<int64_t>& fallback = {}, int64_t min = 1) const;
   // Finite and, as a float too, above zero.
   Result<double> read_positive(std::string_view key) const;
   Result<double> find_positive(std::string_view key, double fallback) const;
@@ -83,8 +83,9 @@ struct DecoderParams {
 
 // Where architectures differ in what a file may leave out.
 struct DecoderOptions {
-  bool needs_feed_forward = true;  // feed_forward_length; off where all layers are mixtures of experts
-  bool needs_head_dims = false;    // attention.key_length and value_length: the width over the heads would be wrong
+  bool needs_feed_forward = true;         // feed_forward_length; off where all layers are mixtures of experts
+  bool allows_layers_without_kv = false;  // attention.head_count_kv of 0
+  bool needs_head_dims = false;  // attention.key_length and value_length: the width over the heads would be wrong
 };
 Result<DecoderParams> read_decoder_params(const Keys& keys, const DecoderOptions& options = {});
 

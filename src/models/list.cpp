@@ -14,12 +14,15 @@ namespace {
 // clang-format off
 constexpr std::array kArchitectures = {
     Architecture{"gemma3", load_gemma3},
+    Architecture{"gemma4", load_gemma4},
     Architecture{"gpt-oss", load_gpt_oss},
     Architecture{"llama", load_llama},
     Architecture{"mistral3", load_mistral3},
     Architecture{"qwen2", load_qwen2},
     Architecture{"qwen2vl", load_qwen2vl},
     Architecture{"qwen3", load_qwen3},
+    Architecture{"qwen35", load_qwen35},
+    Architecture{"qwen35moe", load_qwen35moe},
     Architecture{"qwen3moe", load_qwen3moe},
     Architecture{"qwen3vl", load_qwen3vl},
     Architecture{"qwen3vlmoe", load_qwen3vlmoe},

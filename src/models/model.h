@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,7 +22,16 @@ struct ModelInfo {
   int64_t n_layers = 0;
   int64_t n_embd = 0;
   int64_t n_vocab = 0;       // columns of the logits
-  int64_t n_parameters = 0;  // elements of all bound weights
+  int64_t n_parameters = 0;  // elements of all tensors in use
+};
+
+// A block that drafts the token after next: a program of its own, which shares weights with the model's. In row i it
+// reads the hidden state (Program::hidden) of the token at the row's slot and position, as Batch::hidden, and the token
+// that follows, as Batch::tokens; it keeps K and V of its own. Its own hidden state stands in for the model's to draft
+// one more token.
+struct DraftModel {
+  tensor::Program program;
+  std::vector<tensor::WeightView> weights;
 };
 
 // A model ready to be compiled by a backend. Immutable. `weights[i]` belongs to `program.weights[i]` and points into
@@ -31,8 +41,9 @@ struct Model {
   ModelInfo info;
   tensor::Program program;
   std::vector<tensor::WeightView> weights;
+  std::optional<DraftModel> draft;        // only where the file has such a block
   std::vector<std::string> read_tensors;  // those whose values went into the program
-  std::vector<std::string> warnings;      // lines to log: tensors in the file that the model does not use
+  std::vector<std::string> warnings;      // lines to log: what of the file the model does not use
 };
 
 // Errors: kUnsupported for an architecture, a tensor type or a feature that is not implemented, by name;

@@ -15,7 +15,7 @@ namespace tempo9::models {
 namespace {
 
 constexpr std::string_view kMagic = "T9GRAPH\n";
-constexpr uint32_t kFormat = 1;
+constexpr uint32_t kFormat = 2;
 
 uint64_t checksum(std::span<const std::byte> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 
@@ -120,6 +120,35 @@ void read_info(ByteReader& in, ModelInfo& info) {
   for (int64_t* x : {&info.context_length, &info.n_layers, &info.n_embd, &info.n_parameters}) *x = in.number<int64_t>();
 }
 
+void write_draft(ByteWriter& out, const std::optional<DraftModel>& draft) {
+  out.number(static_cast<uint8_t>(draft.has_value()));
+  if (draft) graph::write_program(draft->program, out);
+}
+
+// A draft block fits the model if it reads the width that the model's hidden state has, and its own has, and tells
+// apart the same tokens.
+Result<void> check_draft(const tensor::Program& model, const tensor::Program& draft) {
+  const auto cols = [](const tensor::Program& program, tensor::ValueId id) {
+    return id == tensor::kNone ? 0 : program.values[static_cast<size_t>(id)].cols;
+  };
+  const int64_t width = cols(model, model.hidden);
+  bool fits = width > 0 && cols(draft, draft.hidden) == width && draft.state_layers.empty() &&
+              cols(draft, draft.logits) == cols(model, model.logits);
+  for (const tensor::Op& op : draft.ops) {
+    if (const auto* input = std::get_if<tensor::Input>(&op)) fits &= cols(draft, input->out) == width;
+  }
+  if (fits) return {};
+  return fail(ErrorCode::kInvalidInput, "the block that drafts does not fit the model");
+}
+
+Result<std::optional<DraftModel>> read_draft(ByteReader& in, const gguf::File& file, const tensor::Program& model) {
+  if (in.number<uint8_t>() == 0) return std::nullopt;
+  T9_TRY(program, graph::read_program(in));
+  T9_TRY_VOID(check_draft(model, program));
+  T9_TRY(weights, bind_weights(file, program));
+  return DraftModel{.program = std::move(program), .weights = std::move(weights)};
+}
+
 }  // namespace
 
 bool is_saved_model(std::span<const std::byte> bytes) {
@@ -136,6 +165,7 @@ std::vector<std::byte> save_model(const Model& model) {
   write_info(out, model.info);
   write_texts(out, model.warnings);
   graph::write_program(model.program, out);
+  write_draft(out, model.draft);
   out.number(checksum(out.data()));
   return out.data();
 }
@@ -158,12 +188,15 @@ Result<Model> restore_model(std::shared_ptr<const gguf::File> file, std::span<co
   read_info(in, model.info);
   model.warnings = read_texts(in);
   T9_TRY(program, graph::read_program(in));
+  T9_TRY(draft, read_draft(in, *file, program));
+  T9_TRY_VOID(in.status());
   if (!in.is_at_end()) return fail(ErrorCode::kInvalidInput, "bytes after the end");
   T9_TRY(weights, bind_weights(*file, program));
   model.info.n_vocab = program.values[static_cast<size_t>(program.logits)].cols;
   model.file = std::move(file);
   model.program = std::move(program);
   model.weights = std::move(weights);
+  model.draft = std::move(draft);
   return model;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -78,7 +79,8 @@ Result<std::vector<std::string>> TensorBinder::unused_tensors() const {
   std::vector<std::string> warnings;
   size_t n_unused = 0;
   for (const gguf::TensorInfo& info : file_.tensors()) {
-    if (used_.contains(info.name)) continue;
+    const auto begins_name = [&](const std::string& prefix) { return info.name.starts_with(prefix); };
+    if (used_.contains(info.name) || std::ranges::any_of(left_out_, begins_name)) continue;
     if (is_scale(info.name)) {
       return fail(ErrorCode::kUnsupported,
                   fmt::format("tensor {}: weights with a separate scale are not implemented", info.name));
@@ -91,6 +93,12 @@ Result<std::vector<std::string>> TensorBinder::unused_tensors() const {
   return warnings;
 }
 
+int64_t TensorBinder::n_elements() const {
+  int64_t n = 0;
+  for (const std::string& name : used_) n += file_.find_tensor(name)->elements();
+  return n;
+}
+
 const gguf::TensorInfo* TensorBinder::require(const std::string& name, const Shape& shape) {
   if (failure_) return nullptr;
   const gguf::TensorInfo* info = file_.find_tensor(name);
@@ -100,6 +108,7 @@ const gguf::TensorInfo* TensorBinder::require(const std::string& name, const Sha
                   fmt::format("tensor {}: experts in tensors of their own are not implemented", first));
     } else {
       set_failure(ErrorCode::kInvalidInput, fmt::format("tensor {} is missing", name));
+      missing_ = name;
     }
     return nullptr;
   }
@@ -189,7 +198,7 @@ Result<Model> make_model(std::shared_ptr<const gguf::File> file, const DecoderPa
   model.info.n_layers = params.n_layers();
   model.info.n_embd = params.n_embd;
   model.info.n_vocab = program.values[static_cast<size_t>(program.logits)].cols;
-  for (const tensor::WeightView& view : bind.views()) model.info.n_parameters += view.elements();
+  model.info.n_parameters = bind.n_elements();
   model.file = std::move(file);
   model.program = std::move(program);
   model.weights = bind.views();

@@ -32,8 +32,15 @@ class TensorBinder {
   // Finite values above zero of an optional F32 tensor that the program does not read itself; none when it is absent.
   std::vector<float> find_positive_values(const std::string& name, int64_t elements);
 
+  // Tensors whose names begin so are known and not wanted: unused_tensors() passes over them.
+  void leave_out(std::string prefix) { left_out_.push_back(std::move(prefix)); }
+  // Tensors that `other` has bound, for another program of the same model, are not unused.
+  void share_use(const TensorBinder& other) { used_.insert(other.used_.begin(), other.used_.end()); }
+
   bool has(std::string_view name) const { return file_.find_tensor(name) != nullptr; }
   Result<void> status() const;
+  // The tensor whose absence is what status() reports; empty when that is another mistake, or none.
+  const std::string& missing() const { return missing_; }
 
   // Of a model whose weights are all bound. The file's other tensors become warnings; kUnsupported when one of them
   // would change the meaning of a weight.
@@ -41,6 +48,8 @@ class TensorBinder {
   const std::vector<tensor::WeightView>& views() const { return views_; }
   // Names given to find_positive_values that the file has.
   const std::vector<std::string>& read_tensors() const { return read_; }
+  // Of all tensors in use, each counted once.
+  int64_t n_elements() const;
 
  private:
   struct Shape {
@@ -59,6 +68,8 @@ class TensorBinder {
   std::vector<tensor::WeightView> views_;
   std::set<std::string, std::less<>> used_;
   std::vector<std::string> read_;
+  std::vector<std::string> left_out_;
+  std::string missing_;
   std::unique_ptr<Error> failure_;
 };
 

@@ -23,7 +23,10 @@ struct Tolerance {
 // reaches on the same files.
 Tolerance tolerance_of(const models::Model& model, const BackendCase& backend) {
   constexpr double kAnyKl = 1.0;
-  if (backend.is_reference()) return {1e-5, kAnyKl};  // 1e-6 to 2e-6 are measured
+  if (backend.is_reference()) {
+    // 1e-6 to 2e-6 are measured; 1.1e-5 to 3.9e-5 for gemma4, whose reference itself was computed with such an error.
+    return {model.info.architecture == "gemma4" ? 1e-4 : 1e-5, kAnyKl};
+  }
   int64_t widest_block = 1;
   bool has_iq4_nl = false;
   for (const tensor::WeightSpec& weight : model.program.weights) {
@@ -31,6 +34,10 @@ Tolerance tolerance_of(const models::Model& model, const BackendCase& backend) {
     has_iq4_nl |= weight.dtype == tensor::DType::kIQ4_NL;
     widest_block = std::max(widest_block, tensor::dtype_info(weight.dtype).block_elements);
   }
+  // Attention is so sharp in these that rounding K and V to f16 moves the logits, and in gemma4-moe the choice of
+  // experts: the reference backend with such a cache comes to 2.07e-2, 4.7e-3 (gemma4-e) and 0.263 (gemma4-moe).
+  // GoldenLogits.OfAnF16Cache judges what is left.
+  if (model.info.architecture == "gemma4") return {0.3, 0.1};
   if (widest_block == 1) return {1e-3, kAnyKl};
   // 4.7e-4, a figure of two digits: the Q6_K file comes to 4.72e-4. (llama.cpp on these files, file by file: up to
   // 2.21e-2 and 4.99e-4.)
@@ -40,6 +47,17 @@ Tolerance tolerance_of(const models::Model& model, const BackendCase& backend) {
   // 1.42e-2 over 12 seeds here, and 1.32e-2 to 1.43e-2 on the Q8_0 file.
   if (has_iq4_nl) return {1.45e-2, 2.15e-4};
   return {1.4e-2, 2.0e-4};
+}
+
+// A sink that puts all rows one after the other.
+cli::LogitsSink append_to(std::vector<float>& logits) {
+  return [&logits](tensor::MatView<const float> rows) -> Result<void> {
+    for (int64_t r = 0; r < rows.rows; ++r) {
+      const auto row = rows.row_span(r);
+      logits.insert(logits.end(), row.begin(), row.end());
+    }
+    return {};
+  };
 }
 
 using Case = std::tuple<Golden, BackendCase>;
@@ -53,14 +71,7 @@ TEST_P(GoldenLogits, AgreeWithTheReference) {
   const Expected expected = read_expected(golden);
   const auto backend = backend_case.make();
   std::vector<float> logits;
-  const auto result = cli::evaluate(*backend, *model, expected.tokens, expected.rows, {},
-                                    [&](tensor::MatView<const float> rows) -> Result<void> {
-                                      for (int64_t r = 0; r < rows.rows; ++r) {
-                                        const auto row = rows.row_span(r);
-                                        logits.insert(logits.end(), row.begin(), row.end());
-                                      }
-                                      return {};
-                                    });
+  const auto result = cli::evaluate(*backend, *model, expected.tokens, expected.rows, {}, append_to(logits));
   ASSERT_TRUE(result.has_value()) << result.error().message();
   ASSERT_EQ(logits.size(), expected.logits.size());
   const cli::Agreement agreement = cli::compare_logits(logits, expected.logits, model->info.n_vocab);
@@ -69,6 +80,27 @@ TEST_P(GoldenLogits, AgreeWithTheReference) {
   const Tolerance tolerance = tolerance_of(*model, backend_case);
   EXPECT_LE(agreement.relative_rms, tolerance.relative_rms);
   EXPECT_LE(agreement.mean_kl, tolerance.mean_kl);
+}
+
+// What is left of the distance when the reference rounds K and V, too. Products of quantised weights round more.
+TEST_P(GoldenLogits, OfAnF16Cache) {
+  const auto& [golden, backend_case] = GetParam();
+  const auto model = load_golden(golden);
+  ASSERT_TRUE(model.has_value()) << model.error().message();
+  const auto is_quantised = [](const tensor::WeightSpec& w) { return tensor::dtype_info(w.dtype).block_elements > 1; };
+  if (backend_case.is_reference() || std::ranges::any_of(model->program.weights, is_quantised)) return;
+  const Expected expected = read_expected(golden);
+  const cli::EvaluateOptions options{.kv_type = tensor::KvType::kF16};
+  std::vector<float> logits, reference;
+  const auto result =
+      cli::evaluate(*backend_case.make(), *model, expected.tokens, expected.rows, options, append_to(logits));
+  ASSERT_TRUE(result.has_value()) << result.error().message();
+  ASSERT_TRUE(cli::evaluate(*backends::make_reference_backend(), *model, expected.tokens, expected.rows, options,
+                            append_to(reference)));
+  const cli::Agreement agreement = cli::compare_logits(logits, reference, model->info.n_vocab);
+  RecordProperty("relative_rms", fmt::format("{:.2e}", agreement.relative_rms));
+  // 2e-5 to 6e-5 are measured: a value near the middle between two of f16 may go either way.
+  EXPECT_LE(agreement.relative_rms, model->info.architecture == "gemma4" ? 4e-3 : 2e-4);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GoldenLogits,
@@ -88,6 +120,54 @@ TEST(Goldens, CoverEveryArchitecture) {
   for (const models::Architecture& architecture : models::all_architectures()) {
     EXPECT_TRUE(covered.contains(std::string(architecture.name))) << architecture.name;
   }
+}
+
+class GoldenDrafts : public GoldenLogits {};
+
+TEST_P(GoldenDrafts, AgreeWithTheReference) {
+  const auto& [golden, backend_case] = GetParam();
+  const auto model = load_golden(golden);
+  ASSERT_TRUE(model.has_value()) << model.error().message();
+  const Expected expected = read_expected_drafts(golden);
+  const auto backend = backend_case.make();
+  std::vector<float> whole, in_passes;
+  const auto result = cli::evaluate_draft(*backend, *model, expected.tokens, expected.rows, {}, append_to(whole));
+  ASSERT_TRUE(result.has_value()) << result.error().message();
+  ASSERT_EQ(whole.size(), expected.logits.size());
+  const cli::Agreement agreement = cli::compare_logits(whole, expected.logits, model->info.n_vocab);
+  RecordProperty("relative_rms", fmt::format("{:.2e}", agreement.relative_rms));
+  EXPECT_LE(agreement.relative_rms, tolerance_of(*model, backend_case).relative_rms);
+  ASSERT_TRUE(
+      cli::evaluate_draft(*backend, *model, expected.tokens, expected.rows, {.chunk = 7}, append_to(in_passes)));
+  EXPECT_EQ(in_passes, whole);
+}
+
+std::vector<Golden> goldens_that_draft() {
+  std::vector<Golden> goldens = all_goldens();
+  std::erase_if(goldens, [](const Golden& golden) { return read_expected_drafts(golden).rows.empty(); });
+  return goldens;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GoldenDrafts,
+                         testing::Combine(testing::ValuesIn(goldens_that_draft()), testing::ValuesIn(all_backends())),
+                         [](const testing::TestParamInfo<Case>& param) {
+                           return std::get<Golden>(param.param).test_name() + "_on_" +
+                                  std::get<BackendCase>(param.param).name;
+                         });
+
+TEST(EvaluateDraft, NeedsABlockThatDraftsAndATokenAfterEachRow) {
+  const auto backend = backends::make_reference_backend();
+  std::vector<float> logits;
+  const std::vector<int32_t> tokens = {1, 2, 3}, rows = {2};
+  const auto without =
+      cli::evaluate_draft(*backend, load_golden(all_goldens()[0]).value(), tokens, rows, {}, append_to(logits));
+  ASSERT_FALSE(without.has_value());
+  EXPECT_EQ(without.error().code(), ErrorCode::kUnsupported);
+  const auto past_end =
+      cli::evaluate_draft(*backend, load_golden(goldens_that_draft()[0]).value(), tokens, rows, {}, append_to(logits));
+  ASSERT_FALSE(past_end.has_value());
+  EXPECT_NE(past_end.error().message().find("row 2"), std::string::npos) << past_end.error().message();
+  EXPECT_TRUE(logits.empty());
 }
 
 TEST(CompareLogits, MeasuresWhatItSays) {

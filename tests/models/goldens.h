@@ -56,21 +56,34 @@ struct Expected {
   std::vector<float> logits;
 };
 
+inline std::vector<float> read_logits(const Golden& golden, const std::string& name, size_t n_values) {
+  std::vector<float> values(n_values);
+  std::ifstream file(golden.folder / name, std::ios::binary);
+  file.read(reinterpret_cast<char*>(values.data()), static_cast<std::streamsize>(n_values * sizeof(float)));
+  if (!file) throw std::runtime_error(golden.name + ": " + name + " is too short");
+  return values;
+}
+
 // Where the recorded tokens hold an image, only what comes before it: what text alone can give.
 inline Expected read_expected(const Golden& golden) {
   const auto json = nlohmann::json::parse(std::ifstream(golden.folder / "expect.json"));
   Expected expected{.tokens = json.at("tokens"), .rows = json.at("rows"), .logits = {}};
-  expected.logits.resize(expected.rows.size() * json.at("vocab").get<size_t>());
-  std::ifstream file(golden.folder / "logits.f32", std::ios::binary);
-  file.read(reinterpret_cast<char*>(expected.logits.data()),
-            static_cast<std::streamsize>(expected.logits.size() * sizeof(float)));
-  if (!file) throw std::runtime_error(golden.name + ": logits.f32 is too short");
+  expected.logits = read_logits(golden, "logits.f32", expected.rows.size() * json.at("vocab").get<size_t>());
   if (json.contains("image_token_id")) {
     const auto image = std::find(expected.tokens.begin(), expected.tokens.end(), json["image_token_id"].get<int32_t>());
     expected.tokens.erase(image, expected.tokens.end());
     std::erase_if(expected.rows, [&](int32_t row) { return row >= std::ssize(expected.tokens); });
     expected.logits.resize(expected.rows.size() * json.at("vocab").get<size_t>());
   }
+  return expected;
+}
+
+// What the model's draft block predicts; no rows for models without one.
+inline Expected read_expected_drafts(const Golden& golden) {
+  const auto json = nlohmann::json::parse(std::ifstream(golden.folder / "expect.json"));
+  if (!json.contains("mtp_rows")) return {};
+  Expected expected{.tokens = json.at("tokens"), .rows = json.at("mtp_rows"), .logits = {}};
+  expected.logits = read_logits(golden, "mtp_logits.f32", expected.rows.size() * json.at("vocab").get<size_t>());
   return expected;
 }
 

@@ -30,17 +30,26 @@ std::vector<std::byte> program_bytes(const tensor::Program& program) {
   return out.data();
 }
 
+void expect_same_views(const std::vector<tensor::WeightView>& restored, const std::vector<tensor::WeightView>& built) {
+  ASSERT_EQ(restored.size(), built.size());
+  for (size_t i = 0; i < built.size(); ++i) {
+    const tensor::WeightView &a = restored[i], &b = built[i];
+    EXPECT_EQ(a.data, b.data);
+    EXPECT_EQ(std::tie(a.dtype, a.cols, a.rows, a.depth, a.row_bytes),
+              std::tie(b.dtype, b.cols, b.rows, b.depth, b.row_bytes));
+  }
+}
+
 TEST_P(SavedGolden, IsTheModelThatWasBuilt) {
   const models::Model built = load_golden(GetParam()).value();
   const auto restored = restore_model(built.file, save_model(built));
   ASSERT_TRUE(restored.has_value()) << restored.error().message();
   EXPECT_EQ(program_bytes(restored->program), program_bytes(built.program));
-  ASSERT_EQ(restored->weights.size(), built.weights.size());
-  for (size_t i = 0; i < built.weights.size(); ++i) {
-    const tensor::WeightView &a = restored->weights[i], &b = built.weights[i];
-    EXPECT_EQ(a.data, b.data);
-    EXPECT_EQ(std::tie(a.dtype, a.cols, a.rows, a.depth, a.row_bytes),
-              std::tie(b.dtype, b.cols, b.rows, b.depth, b.row_bytes));
+  expect_same_views(restored->weights, built.weights);
+  ASSERT_EQ(restored->draft.has_value(), built.draft.has_value());
+  if (built.draft) {
+    EXPECT_EQ(program_bytes(restored->draft->program), program_bytes(built.draft->program));
+    expect_same_views(restored->draft->weights, built.draft->weights);
   }
   const models::ModelInfo &a = restored->info, &b = built.info;
   EXPECT_EQ(std::tie(a.architecture, a.name, a.context_length, a.n_layers, a.n_embd, a.n_vocab, a.n_parameters),
@@ -130,7 +139,7 @@ void fix_checksum(std::vector<std::byte>& bytes) {
 
 // Somebody who can write the checksum too may get wrong answers, and no more than that: what is read still runs.
 TEST(SavedModel, WithAnyByteChangedAndTheChecksumToFitRunsOrIsRefused) {
-  for (const std::string name : {"llama-rope-llama3", "qwen3moe", "gemma3"}) {
+  for (const std::string name : {"llama-rope-llama3", "qwen3moe", "qwen35", "gemma3"}) {
     const Saved saved(read_golden(name));
     const auto backend = backends::make_reference_backend();
     const std::vector<int32_t> tokens = {1, 2};
@@ -145,6 +154,11 @@ TEST(SavedModel, WithAnyByteChangedAndTheChecksumToFitRunsOrIsRefused) {
       const auto result = cli::evaluate(*backend, *restored, tokens, rows, {},
                                         [](tensor::MatView<const float>) -> Result<void> { return {}; });
       EXPECT_TRUE(result || result.error().code() != ErrorCode::kInternal);
+      if (!restored->draft) continue;
+      const std::vector<int32_t> draft_rows = {0};
+      const auto drafted = cli::evaluate_draft(*backend, *restored, tokens, draft_rows, {},
+                                               [](tensor::MatView<const float>) -> Result<void> { return {}; });
+      EXPECT_TRUE(drafted || drafted.error().code() != ErrorCode::kInternal);
     }
     EXPECT_GT(n_run, 0u);
   }
