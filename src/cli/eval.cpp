@@ -30,6 +30,7 @@ struct Flags {
   std::string gguf;
   std::string tokens;
   std::string logits;
+  std::string mtp;
   std::string rows;
   std::string expect;
   std::string backend = "cpu";
@@ -40,10 +41,11 @@ struct Flags {
   int64_t chunk = 512;
 };
 
-// Token ids to run and, where the file says so, the rows whose logits are wanted.
+// Token ids to run and, where the file says so, the rows whose logits and drafts are wanted.
 struct Input {
   std::vector<int32_t> tokens;
   std::vector<int32_t> rows;
+  std::vector<int32_t> mtp_rows;
 };
 
 Result<std::vector<int32_t>> read_ids(const Json& array, std::string_view what) {
@@ -68,7 +70,7 @@ Result<Json> read_json(const std::string& path) {
   return json;
 }
 
-// Either an array of ids, or an object with "tokens" and perhaps "rows", as the goldens have it.
+// Either an array of ids, or an object with "tokens" and perhaps "rows" and "mtp_rows", as the goldens have it.
 Result<Input> read_input(const std::string& path) {
   T9_TRY(json, read_json(path));
   Input input;
@@ -77,9 +79,10 @@ Result<Input> read_input(const std::string& path) {
   }
   T9_TRY(tokens, read_ids(json.is_object() ? json["tokens"] : json, path + ": tokens"));
   input.tokens = std::move(tokens);
-  if (json.is_object() && json.contains("rows")) {
-    T9_TRY(rows, read_ids(json["rows"], path + ": rows"));
-    input.rows = std::move(rows);
+  for (const auto& [key, rows] : {std::pair{"rows", &input.rows}, std::pair{"mtp_rows", &input.mtp_rows}}) {
+    if (!json.is_object() || !json.contains(key)) continue;
+    T9_TRY(stored, read_ids(json[key], fmt::format("{}: {}", path, key)));
+    *rows = std::move(stored);
   }
   return input;
 }
@@ -139,15 +142,55 @@ Result<std::vector<float>> read_floats(const std::filesystem::path& path, size_t
   return values;
 }
 
-// Reference logits lie beside the file that names their rows.
-Result<Agreement> compare_with(const std::string& expect, const Input& input, std::span<const float> logits,
-                               int64_t n_vocab) {
-  T9_TRY(expected, read_input(expect));
-  if (expected.tokens != input.tokens || expected.rows != input.rows) {
-    return fail(ErrorCode::kInvalidInput, fmt::format("{}: is about other tokens or rows", expect));
+// Where rows of logits go: into a file, into memory for a comparison, or both. (The logits of a long text may not fit
+// in memory.)
+class LogitsOutput {
+ public:
+  LogitsOutput(std::string path, bool keeps) : path_(std::move(path)), keeps_(keeps) {
+    if (!path_.empty()) file_.open(path_, std::ios::binary | std::ios::trunc);
   }
-  T9_TRY(reference, read_floats(std::filesystem::path(expect).replace_filename("logits.f32"), logits.size()));
+
+  LogitsSink sink() {
+    return [this](tensor::MatView<const float> logits) -> Result<void> {
+      for (int64_t r = 0; r < logits.rows; ++r) {
+        const std::span<const float> row = logits.row_span(r);
+        if (!path_.empty()) {
+          file_.write(reinterpret_cast<const char*>(row.data()), static_cast<std::streamsize>(row.size_bytes()));
+        }
+        if (keeps_) kept_.insert(kept_.end(), row.begin(), row.end());
+      }
+      return {};
+    };
+  }
+
+  Result<void> finish() {
+    if (path_.empty() || file_.flush()) return {};
+    return fail(ErrorCode::kIo, fmt::format("{}: can't be written", path_));
+  }
+
+  std::span<const float> kept() const { return kept_; }
+
+ private:
+  std::string path_;
+  std::ofstream file_;
+  bool keeps_;
+  std::vector<float> kept_;
+};
+
+// Reference logits lie beside the file that names their rows, in `name`.
+Result<Agreement> compare_with(const std::string& expect, const char* name, std::span<const float> logits,
+                               int64_t n_vocab) {
+  T9_TRY(reference, read_floats(std::filesystem::path(expect).replace_filename(name), logits.size()));
   return compare_logits(logits, reference, n_vocab);
+}
+
+Result<void> check_expected(const std::string& expect, const Input& input, bool has_drafts) {
+  T9_TRY(expected, read_input(expect));
+  if (expected.tokens == input.tokens && expected.rows == input.rows &&
+      (!has_drafts || expected.mtp_rows == input.mtp_rows)) {
+    return {};
+  }
+  return fail(ErrorCode::kInvalidInput, fmt::format("{}: is about other tokens or rows", expect));
 }
 
 Json to_json(const Agreement& agreement) {
@@ -160,19 +203,33 @@ Json to_json(const Agreement& agreement) {
 
 Result<Input> read_tokens_and_rows(const Flags& flags) {
   T9_TRY(input, read_input(flags.tokens.empty() ? flags.expect : flags.tokens));
+  if (!flags.expect.empty()) {
+    T9_TRY(expected, read_input(flags.expect));
+    if (input.rows.empty()) input.rows = std::move(expected.rows);
+    if (input.mtp_rows.empty()) input.mtp_rows = std::move(expected.mtp_rows);
+  }
   if (!flags.rows.empty()) {
     T9_TRY(rows, parse_rows(flags.rows, input.tokens.size()));
     input.rows = std::move(rows);
-    return input;
   }
-  if (input.rows.empty() && !flags.expect.empty()) {
-    T9_TRY(expected, read_input(flags.expect));
-    input.rows = std::move(expected.rows);
-  }
-  if (input.rows.empty()) {
-    input.rows = all_rows(input.tokens.size());
-  }
+  if (input.rows.empty()) input.rows = all_rows(input.tokens.size());
+  // The last row has no token after it, which a draft would need.
+  if (input.mtp_rows.empty() && !input.tokens.empty()) input.mtp_rows = all_rows(input.tokens.size() - 1);
   return input;
+}
+
+// The part of the report that is about drafts.
+Result<Json> run_drafts(const Flags& flags, backends::Backend& backend, const models::Model& model, const Input& input,
+                        const EvaluateOptions& options) {
+  LogitsOutput drafts(flags.mtp, !flags.expect.empty());
+  T9_TRY_VOID(evaluate_draft(backend, model, input.tokens, input.mtp_rows, options, drafts.sink()));
+  T9_TRY_VOID(drafts.finish());
+  Json report = {{"rows", input.mtp_rows.size()}};
+  if (!flags.expect.empty()) {
+    T9_TRY(agreement, compare_with(flags.expect, "mtp_logits.f32", drafts.kept(), model.info.n_vocab));
+    report.update(to_json(agreement));
+  }
+  return report;
 }
 
 Result<Json> run(const Flags& flags) {
@@ -182,33 +239,26 @@ Result<Json> run(const Flags& flags) {
   T9_TRY(backend, make_backend(flags));
   T9_TRY(kv_type, parse_kv_type(*backend, flags.kv_type));
 
-  std::ofstream out;
-  if (!flags.logits.empty()) out.open(flags.logits, std::ios::binary | std::ios::trunc);
-  std::vector<float> kept;  // only for a comparison: the logits of a long text may not fit in memory
-  const auto sink = [&](tensor::MatView<const float> logits) -> Result<void> {
-    for (int64_t r = 0; r < logits.rows; ++r) {
-      const std::span<const float> row = logits.row_span(r);
-      if (!flags.logits.empty()) {
-        out.write(reinterpret_cast<const char*>(row.data()), static_cast<std::streamsize>(row.size_bytes()));
-      }
-      if (!flags.expect.empty()) kept.insert(kept.end(), row.begin(), row.end());
-    }
-    return {};
-  };
+  const bool compares = !flags.expect.empty();
+  const EvaluateOptions options{.chunk = flags.chunk, .kv_type = kv_type};
+  if (compares) T9_TRY_VOID(check_expected(flags.expect, input, !flags.mtp.empty()));
+  LogitsOutput logits(flags.logits, compares);
   const auto start = std::chrono::steady_clock::now();
-  T9_TRY_VOID(evaluate(*backend, model, input.tokens, input.rows, {.chunk = flags.chunk, .kv_type = kv_type}, sink));
+  T9_TRY_VOID(evaluate(*backend, model, input.tokens, input.rows, options, logits.sink()));
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-  if (!flags.logits.empty() && !out.flush()) {
-    return fail(ErrorCode::kIo, fmt::format("{}: can't be written", flags.logits));
-  }
+  T9_TRY_VOID(logits.finish());
 
   Json report = {{"model", sanitize_utf8(flags.gguf)}, {"architecture", model.info.architecture},
                  {"backend", backend->description()},  {"tokens", input.tokens.size()},
                  {"rows", input.rows.size()},          {"vocab", model.info.n_vocab},
                  {"seconds", elapsed.count()}};
-  if (!flags.expect.empty()) {
-    T9_TRY(agreement, compare_with(flags.expect, input, kept, model.info.n_vocab));
+  if (compares) {
+    T9_TRY(agreement, compare_with(flags.expect, "logits.f32", logits.kept(), model.info.n_vocab));
     report.update(to_json(agreement));
+  }
+  if (!flags.mtp.empty()) {
+    T9_TRY(drafts, run_drafts(flags, *backend, model, input, options));
+    report["mtp"] = std::move(drafts);
   }
   return report;
 }
@@ -223,9 +273,12 @@ void add_eval_command(CLI::App& app, int& exit_code) {
       eval->add_option("--tokens", flags->tokens, "JSON: an array of ids, or an object with \"tokens\" (and \"rows\")");
   auto* logits = eval->add_option("--logits", flags->logits,
                                   "Where the logits go: little-endian f32, one line of the vocabulary's size per row");
+  auto* mtp = eval->add_option("--mtp", flags->mtp,
+                               "The same for what the model's draft block predicts: row i is the token at i + 2");
   auto* expect =
       eval->add_option("--expect", flags->expect,
-                       "JSON as for --tokens with reference logits beside it in logits.f32: print how far off");
+                       "JSON as for --tokens with reference logits beside it, in logits.f32 (and mtp_logits.f32 for "
+                       "\"mtp_rows\"): print how far off");
   eval->add_option("--rows", flags->rows, "Rows to write: \"all\" or I,J,... (default: those of the JSON, else all)");
   eval->add_option("--backend", flags->backend, "Backend")
       ->check(CLI::IsMember({"reference", "cpu"}))
@@ -241,7 +294,7 @@ void add_eval_command(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   eval->callback([=, &exit_code] {
     if (tokens->empty() && expect->empty()) throw CLI::RequiredError("--tokens or --expect");
-    if (logits->empty() && expect->empty()) throw CLI::RequiredError("--logits or --expect");
+    if (logits->empty() && mtp->empty() && expect->empty()) throw CLI::RequiredError("--logits, --mtp or --expect");
     set_up_logging("info");
     const auto report = run(*flags);
     if (!report) {
