@@ -1,0 +1,130 @@
+// The automaton that a grammar is compiled to: nodes with edges over bytes, grouped in rules that may call each other.
+// With its calls it is a pushdown automaton, so recursion needs no expansion; with one counter per call, a limit on a
+// length or a number of items costs no nodes.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace tempo9::grammar {
+
+using NodeId = uint32_t;
+using RuleId = uint32_t;
+
+// How often something may occur.
+struct Limits {
+  static constexpr uint32_t kUnlimited = std::numeric_limits<uint32_t>::max();
+  uint32_t min = 0;
+  uint32_t max = kUnlimited;
+
+  bool any() const { return min > 0 || max != kUnlimited; }
+  bool operator==(const Limits&) const = default;
+};
+
+struct Edge {
+  enum class Kind : uint8_t {
+    kBytes,   // takes one byte from `first` to `last`
+    kFree,    // takes nothing
+    kCall,    // goes to the start of `rule` with a new counter, and to `target` when that returns
+    kReturn,  // ends the rule
+  };
+  // What the edge does with the counter of its rule, by the `limits` it names.
+  enum class Count : uint8_t {
+    kNothing,
+    kTake,    // adds one; closed at the maximum
+    kEnough,  // closed below the minimum
+  };
+
+  Kind kind = Kind::kFree;
+  Count count = Count::kNothing;
+  uint8_t first = 0;
+  uint8_t last = 0;
+  NodeId target = 0;
+  RuleId rule = 0;
+  uint32_t limits = 0;  // index
+};
+
+// What an edge does with the counter of its rule, to build it with.
+struct Counting {
+  Edge::Count count = Edge::Count::kNothing;
+  Limits limits = {};
+
+  static Counting take(Limits limits) { return {Edge::Count::kTake, limits}; }
+  static Counting enough(Limits limits) { return {Edge::Count::kEnough, limits}; }
+};
+
+// Immutable; any thread may read.
+class Automaton {
+ public:
+  std::span<const Edge> edges(NodeId node) const {
+    return std::span(edges_).subspan(begins_[node], begins_[node + 1] - begins_[node]);
+  }
+  NodeId start(RuleId rule) const { return starts_[rule]; }
+  RuleId root() const { return root_; }
+  const Limits& limits(const Edge& edge) const { return limits_[edge.limits]; }
+  // Every text without quotes, backslashes and controls leads from this node to itself, taking from the counter per
+  // character where the edges do.
+  bool is_text(NodeId node) const { return is_text_[node]; }
+  size_t n_nodes() const { return is_text_.size(); }
+
+ private:
+  friend class AutomatonBuilder;
+
+  std::vector<Edge> edges_;
+  std::vector<uint32_t> begins_;
+  std::vector<bool> is_text_;
+  std::vector<NodeId> starts_;
+  std::vector<Limits> limits_;
+  RuleId root_ = 0;
+};
+
+class AutomatonBuilder {
+ public:
+  // Bounds memory and compile time for schemas from outside.
+  static constexpr size_t kMaxNodes = 500'000;
+
+  NodeId add_node();
+  // A rule that begins at a new node.
+  RuleId add_rule();
+  NodeId start(RuleId rule) const { return starts_[rule]; }
+
+  void add_bytes(NodeId from, uint8_t first, uint8_t last, NodeId to, Counting counting = {});
+  void add_byte(NodeId from, char byte, NodeId to, Counting counting = {}) {
+    add_bytes(from, static_cast<uint8_t>(byte), static_cast<uint8_t>(byte), to, counting);
+  }
+  void add_free(NodeId from, NodeId to, Counting counting = {});
+  void add_call(NodeId from, RuleId rule, NodeId to) {
+    add(from, {.kind = Edge::Kind::kCall, .target = to, .rule = rule});
+  }
+  void add_return(NodeId from) { add(from, {.kind = Edge::Kind::kReturn}); }
+  // The bytes of `text` one after another; returns where they lead.
+  NodeId add_literal(NodeId from, std::string_view text);
+  // Code points from `first` to `last` as UTF-8, surrogates left out. Each counts once.
+  void add_characters(NodeId from, char32_t first, char32_t last, NodeId to, Counting counting = {});
+  void mark_text(NodeId node) { is_text_[node] = true; }
+
+  bool is_full() const { return edges_.size() > kMaxNodes; }
+
+  // Drops every edge from which no end can be reached, so that a matcher never runs into a dead end (counters aside).
+  // Errors: kInvalidInput when nothing at all matches, or a rule can call itself without taking a byte;
+  // kOutOfCapacity when there are too many nodes.
+  Result<Automaton> build(RuleId root) &&;
+
+ private:
+  void add(NodeId from, Edge edge) { edges_[from].push_back(edge); }
+  uint32_t add_limits(Limits limits);
+  std::vector<bool> find_productive() const;
+  bool recurses_on_the_left() const;
+
+  std::vector<std::vector<Edge>> edges_;
+  std::vector<bool> is_text_;
+  std::vector<NodeId> starts_;
+  std::vector<Limits> limits_;
+};
+
+}  // namespace tempo9::grammar

@@ -1,0 +1,336 @@
+#include "grammar/json_rules.h"
+
+#include <algorithm>
+
+#include "base/utf8.h"
+
+namespace tempo9::grammar {
+namespace {
+
+// Bytes that a JSON string cannot hold as they are, and the letter that stands behind a backslash for each.
+struct Escape {
+  char32_t character;
+  char letter;
+};
+constexpr Escape kEscapes[] = {{'"', '"'},  {'\\', '\\'}, {'\b', 'b'}, {'\f', 'f'},
+                               {'\n', 'n'}, {'\r', 'r'},  {'\t', 't'}};
+
+constexpr char32_t kLastCodePoint = 0x10FFFF;
+
+}  // namespace
+
+NodeId JsonRules::white_space(NodeId from) {
+  if (!white_space_) {
+    white_space_ = builder_.add_rule();
+    const NodeId start = builder_.start(*white_space_);
+    for (const char c : {' ', '\t', '\n', '\r'}) {
+      builder_.add_byte(start, c, start, Counting::take({0, kMaxWhiteSpace}));
+    }
+    builder_.add_return(start);
+  }
+  const NodeId to = builder_.add_node();
+  builder_.add_call(from, *white_space_, to);
+  return to;
+}
+
+NodeId JsonRules::hex_digits(NodeId from, int n) {
+  for (; n > 0; --n) {
+    const NodeId next = builder_.add_node();
+    builder_.add_bytes(from, '0', '9', next);
+    builder_.add_bytes(from, 'a', 'f', next);
+    builder_.add_bytes(from, 'A', 'F', next);
+    from = next;
+  }
+  return from;
+}
+
+// Surrogates only in pairs.
+void JsonRules::add_escapes(NodeId from, NodeId to, Counting counting) {
+  const NodeId escape = builder_.add_node();
+  builder_.add_byte(from, '\\', escape, counting);
+  for (const char c : {'"', '\\', '/', 'b', 'f', 'n', 'r', 't'}) builder_.add_byte(escape, c, to);
+  const auto add_any = [&](NodeId node, std::string_view bytes, NodeId next) {
+    for (const char c : bytes) builder_.add_byte(node, c, next);
+  };
+  const NodeId code = builder_.add_literal(escape, "u");
+  const NodeId three_more = builder_.add_node();
+  add_any(code, "0123456789abcefABCEF", three_more);
+  builder_.add_free(hex_digits(three_more, 3), to);
+  const NodeId behind_d = builder_.add_node();
+  add_any(code, "dD", behind_d);
+  const NodeId two_more = builder_.add_node();
+  add_any(behind_d, "01234567", two_more);
+  builder_.add_free(hex_digits(two_more, 2), to);
+  const NodeId high = builder_.add_node();
+  add_any(behind_d, "89abAB", high);
+  const NodeId second = builder_.add_literal(hex_digits(high, 2), "\\u");
+  const NodeId second_d = builder_.add_node();
+  add_any(second, "dD", second_d);
+  const NodeId low = builder_.add_node();
+  add_any(second_d, "cdefCDEF", low);
+  builder_.add_free(hex_digits(low, 2), to);
+}
+
+// Those that need no escape.
+void JsonRules::add_plain_characters(NodeId from, char32_t first, char32_t last, NodeId to, Counting counting) {
+  const auto add_part = [&](char32_t low, char32_t high) {
+    const char32_t begin = std::max(first, low);
+    const char32_t end = std::min(last, high);
+    if (begin <= end) builder_.add_characters(from, begin, end, to, counting);
+  };
+  add_part(' ', '"' - 1);
+  add_part('"' + 1, '\\' - 1);
+  add_part('\\' + 1, kLastCodePoint);
+}
+
+void JsonRules::add_text(NodeId node, Counting counting) {
+  add_plain_characters(node, 0, kLastCodePoint, node, counting);
+  add_escapes(node, node, counting);
+  builder_.mark_text(node);
+}
+
+void JsonRules::add_string_characters(NodeId from, char32_t first, char32_t last, NodeId to, Counting counting) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  for (char32_t c = first; c <= std::min<char32_t>(last, '\\'); ++c) {
+    if (c >= ' ' && c != '"' && c != '\\') continue;
+    const NodeId escape = builder_.add_node();
+    builder_.add_byte(from, '\\', escape, counting);
+    const auto* found = std::ranges::find(kEscapes, c, &Escape::character);
+    if (found != std::end(kEscapes)) {
+      builder_.add_byte(escape, found->letter, to);
+    } else {
+      const std::string text = std::string("u00") + kHex[c >> 4] + kHex[c & 0xF];
+      builder_.add_free(builder_.add_literal(escape, text), to);
+    }
+  }
+  add_plain_characters(from, first, last, to, counting);
+}
+
+NodeId JsonRules::string(NodeId from, Limits characters) {
+  const auto [found, is_new] = strings_.try_emplace({characters.min, characters.max}, 0);
+  if (is_new) {
+    found->second = builder_.add_rule();
+    const NodeId text = builder_.add_literal(builder_.start(found->second), "\"");
+    const NodeId end = builder_.add_node();
+    add_text(text, characters.any() ? Counting::take(characters) : Counting{});
+    builder_.add_byte(text, '"', end, Counting::enough(characters));
+    builder_.add_return(end);
+  }
+  const NodeId to = builder_.add_node();
+  builder_.add_call(from, found->second, to);
+  return to;
+}
+
+NodeId JsonRules::digits(NodeId from) {
+  const NodeId more = builder_.add_node();
+  builder_.add_bytes(from, '0', '9', more);
+  builder_.add_bytes(more, '0', '9', more);
+  return more;
+}
+
+// Two digits of exponent keep every number finite in a double.
+NodeId JsonRules::number(NodeId from) {
+  const NodeId to = builder_.add_node();
+  const NodeId whole = integer(from, std::nullopt, std::nullopt);
+  const NodeId fraction = digits(builder_.add_literal(whole, "."));
+  const NodeId exponent = builder_.add_node();
+  for (const NodeId node : {whole, fraction}) {
+    builder_.add_free(node, to);
+    for (const char c : {'e', 'E'}) builder_.add_byte(node, c, exponent);
+  }
+  const NodeId signed_exponent = builder_.add_node();
+  for (const char c : {'+', '-'}) builder_.add_byte(exponent, c, signed_exponent);
+  builder_.add_free(exponent, signed_exponent);
+  const NodeId one_digit = builder_.add_node();
+  builder_.add_bytes(signed_exponent, '0', '9', one_digit);
+  builder_.add_bytes(one_digit, '0', '9', to);
+  builder_.add_free(one_digit, to);
+  return to;
+}
+
+NodeId JsonRules::integer(NodeId from, std::optional<int64_t> min, std::optional<int64_t> max) {
+  const NodeId to = builder_.add_node();
+  const auto magnitude = [](int64_t value) {
+    return std::to_string(value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value));
+  };
+  if (!max || *max >= 0) {
+    const std::string low = min && *min > 0 ? magnitude(*min) : "0";
+    if (max) {
+      add_naturals(from, low, magnitude(*max), to);
+    } else {
+      add_naturals_from(from, low, to);
+    }
+  }
+  if (!min || *min < 0) {
+    const NodeId minus = builder_.add_literal(from, "-");
+    // Without limits -0 is an integer, too: numbers begin with it.
+    const std::string low = max && *max < 0 ? magnitude(*max) : (min || max ? "1" : "0");
+    if (min) {
+      add_naturals(minus, low, magnitude(*min), to);
+    } else {
+      add_naturals_from(minus, low, to);
+    }
+  }
+  return to;
+}
+
+void JsonRules::add_naturals_from(NodeId from, const std::string& low, NodeId to) {
+  add_equally_long(from, low, std::string(low.size(), '9'), to);
+  // Longer ones.
+  NodeId node = builder_.add_node();
+  builder_.add_bytes(from, '1', '9', node);
+  for (size_t i = 1; i < low.size(); ++i) {
+    const NodeId next = builder_.add_node();
+    builder_.add_bytes(node, '0', '9', next);
+    node = next;
+  }
+  builder_.add_free(digits(node), to);
+}
+
+void JsonRules::add_naturals(NodeId from, const std::string& low, const std::string& high, NodeId to) {
+  for (size_t n = low.size(); n <= high.size(); ++n) {
+    const std::string first = n == low.size() ? low : "1" + std::string(n - 1, '0');
+    const std::string last = n == high.size() ? high : std::string(n, '9');
+    add_equally_long(from, first, last, to);
+  }
+}
+
+// REQUIRES: low <= high, of equal length.
+void JsonRules::add_equally_long(NodeId from, std::string_view low, std::string_view high, NodeId to) {
+  if (low.empty()) return builder_.add_free(from, to);
+  const auto add_rest = [&](char first, char last, std::string_view rest_low, std::string_view rest_high) {
+    if (first > last) return;
+    const NodeId next = builder_.add_node();
+    builder_.add_bytes(from, static_cast<uint8_t>(first), static_cast<uint8_t>(last), next);
+    add_equally_long(next, rest_low, rest_high, to);
+  };
+  const std::string zeros(low.size() - 1, '0');
+  const std::string nines(low.size() - 1, '9');
+  const std::string_view low_rest = low.substr(1);
+  const std::string_view high_rest = high.substr(1);
+  if (low[0] == high[0]) return add_rest(low[0], low[0], low_rest, high_rest);
+  const bool low_is_whole = low_rest == zeros;
+  const bool high_is_whole = high_rest == nines;
+  if (!low_is_whole) add_rest(low[0], low[0], low_rest, nines);
+  add_rest(low_is_whole ? low[0] : static_cast<char>(low[0] + 1),
+           high_is_whole ? high[0] : static_cast<char>(high[0] - 1), zeros, nines);
+  if (!high_is_whole) add_rest(high[0], high[0], zeros, high_rest);
+}
+
+NodeId JsonRules::one_of(NodeId from, const std::vector<std::string>& texts) {
+  const NodeId to = builder_.add_node();
+  std::map<std::pair<NodeId, char>, NodeId> next;
+  for (const std::string& text : texts) {
+    NodeId node = from;
+    for (const char c : text) {
+      const auto [found, is_new] = next.try_emplace({node, c}, 0);
+      if (is_new) {
+        found->second = builder_.add_node();
+        builder_.add_byte(node, c, found->second);
+      }
+      node = found->second;
+    }
+    builder_.add_free(node, to);
+  }
+  return to;
+}
+
+NodeId JsonRules::name_other_than(NodeId from, const std::vector<std::string>& names) {
+  struct Place {
+    NodeId node = 0;
+    std::map<char32_t, size_t> next;
+    bool is_name = false;
+  };
+  // A trie of the names; every way out of it leads to `rest`.
+  std::vector<Place> trie(1);
+  trie[0].node = builder_.add_literal(from, "\"");
+  for (const std::string& name : names) {
+    size_t at = 0;
+    for (size_t pos = 0; pos < name.size();) {
+      const auto [found, is_new] = trie[at].next.try_emplace(decode_utf8(name, pos), trie.size());
+      at = found->second;
+      if (is_new) trie.push_back({.node = builder_.add_node()});
+    }
+    trie[at].is_name = true;
+  }
+  const NodeId to = builder_.add_node();
+  const NodeId rest = builder_.add_node();
+  add_plain_characters(rest, 0, kLastCodePoint, rest);
+  builder_.mark_text(rest);
+  builder_.add_byte(rest, '"', to);
+  for (const Place& place : trie) {
+    if (!place.is_name) builder_.add_byte(place.node, '"', to);
+    char32_t begin = 0;
+    for (const auto& [c, next] : place.next) {
+      if (c > begin) add_plain_characters(place.node, begin, c - 1, rest);
+      add_plain_characters(place.node, c, c, trie[next].node);
+      begin = c + 1;
+    }
+    add_plain_characters(place.node, begin, kLastCodePoint, rest);
+  }
+  return to;
+}
+
+NodeId JsonRules::constant(NodeId from, const Json& value) {
+  if (!value.is_structured()) return builder_.add_literal(from, text_of(value));
+  NodeId node = white_space(builder_.add_literal(from, value.is_object() ? "{" : "["));
+  bool is_first = true;
+  for (const auto& [key, element] : value.items()) {
+    if (!is_first) node = white_space(builder_.add_literal(white_space(node), ","));
+    is_first = false;
+    if (value.is_object()) {
+      node = builder_.add_literal(node, text_of(key));
+      node = white_space(builder_.add_literal(white_space(node), ":"));
+    }
+    node = constant(node, element);
+  }
+  return builder_.add_literal(is_first ? node : white_space(node), value.is_object() ? "}" : "]");
+}
+
+NodeId JsonRules::any_value(NodeId from) {
+  if (!any_value_) {
+    any_value_ = builder_.add_rule();
+    const NodeId start = builder_.start(*any_value_);
+    const NodeId end = builder_.add_node();
+    builder_.add_return(end);
+    builder_.add_free(one_of(start, {"true", "false", "null"}), end);
+    builder_.add_free(string(start, {}), end);
+    builder_.add_free(number(start), end);
+    builder_.add_free(any_object(start), end);
+    const NodeId first = white_space(builder_.add_literal(start, "["));
+    const NodeId item = builder_.add_node();
+    builder_.add_free(first, item);
+    const NodeId behind = white_space(any_value(item));
+    builder_.add_free(white_space(builder_.add_literal(behind, ",")), item);
+    builder_.add_byte(first, ']', end);
+    builder_.add_byte(behind, ']', end);
+  }
+  const NodeId to = builder_.add_node();
+  builder_.add_call(from, *any_value_, to);
+  return to;
+}
+
+NodeId JsonRules::any_object(NodeId from) {
+  if (!any_object_) {
+    any_object_ = builder_.add_rule();
+    const NodeId end = builder_.add_node();
+    builder_.add_return(end);
+    const NodeId first = white_space(builder_.add_literal(builder_.start(*any_object_), "{"));
+    const NodeId key = builder_.add_node();
+    builder_.add_free(first, key);
+    const NodeId colon = builder_.add_literal(white_space(string(key, {})), ":");
+    const NodeId behind = white_space(any_value(white_space(colon)));
+    builder_.add_free(white_space(builder_.add_literal(behind, ",")), key);
+    builder_.add_byte(first, '}', end);
+    builder_.add_byte(behind, '}', end);
+  }
+  const NodeId to = builder_.add_node();
+  builder_.add_call(from, *any_object_, to);
+  return to;
+}
+
+std::string JsonRules::text_of(const Json& value) {
+  return value.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+}
+
+}  // namespace tempo9::grammar

@@ -1,0 +1,558 @@
+#include "grammar/schema_compiler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "base/utf8.h"
+#include "grammar/json_rules.h"
+#include "grammar/pattern.h"
+#include "grammar/schema_merge.h"
+#include "grammar/schema_reference.h"
+
+namespace tempo9::grammar {
+namespace {
+
+using Names = std::set<std::string, std::less<>>;
+
+constexpr int kMaxDepth = 100;
+// References with keywords beside them are written out each time, so a small schema can ask for much.
+constexpr int kMaxSchemas = 20'000;
+
+// Keywords by the type of value that they speak of; the first group, of all.
+const Names kOfAll = {"type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref"};
+const Names kOfObjects = {"properties", "required", "additionalProperties"};
+const Names kOfArrays = {"items", "prefixItems", "additionalItems", "minItems", "maxItems"};
+const Names kOfStrings = {"minLength", "maxLength", "pattern", "format"};
+const Names kOfNumbers = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"};
+// Say nothing about values.
+const Names kAnnotations = {
+    "$schema",     "$id",      "$anchor",          "$comment",       "$defs",      "definitions", "title",
+    "description", "default",  "examples",         "example",        "deprecated", "readOnly",    "writeOnly",
+    "strict",      "nullable", "contentMediaType", "contentEncoding"};
+
+struct Format {
+  std::string_view name;
+  const char* pattern;
+};
+// Days that a month does not have are not ruled out.
+constexpr std::array kFormats = {
+    Format{"date", R"(^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$)"},
+    Format{"time", R"(^([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$)"},
+    Format{
+        "date-time",
+        R"(^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$)"},
+    Format{"uuid", R"(^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$)"},
+};
+
+bool says_any_of(const Json& schema, const Names& names) {
+  return std::ranges::any_of(schema.items(), [&](const auto& item) { return names.contains(item.key()); });
+}
+
+bool has_type(const Json& value, std::string_view type) {
+  if (type == "object") return value.is_object();
+  if (type == "array") return value.is_array();
+  if (type == "string") return value.is_string();
+  if (type == "boolean") return value.is_boolean();
+  if (type == "null") return value.is_null();
+  if (type == "number") return value.is_number();
+  return value.is_number_integer() ||
+         (value.is_number_float() && std::trunc(value.get<double>()) == value.get<double>());
+}
+
+class SchemaCompiler {
+ public:
+  SchemaCompiler(const Json& root, const CompileOptions& options) : root_(root), options_(options), json_(builder_) {}
+
+  Result<CompiledSchema> compile() {
+    const RuleId rule = builder_.add_rule();
+    T9_TRY(end, value(root_, json_.white_space(builder_.start(rule)), "#", 0));
+    builder_.add_return(end);
+    // Definitions are compiled one by one, so that recursion in the schema is none here.
+    while (!pending_.empty()) {
+      const Pending next = pending_.front();
+      pending_.pop_front();
+      T9_TRY(definition_end, value(*next.schema, builder_.start(next.rule), next.pointer, 0));
+      builder_.add_return(definition_end);
+      if (builder_.is_full()) break;
+    }
+    auto automaton = std::move(builder_).build(rule);
+    if (!automaton) return fail(std::move(automaton).error().context("schema"));
+    return CompiledSchema{*std::move(automaton), std::move(not_enforced_)};
+  }
+
+ private:
+  struct Pending {
+    const Json* schema;
+    RuleId rule;
+    std::string pointer;
+  };
+
+  static std::unexpected<Error> error(ErrorCode code, std::string_view path, std::string_view what) {
+    return fail(Error(code, fmt::format("schema {}: {}", sanitize_utf8(path), what)));
+  }
+
+  Result<void> note_unenforced(std::string_view path, std::string_view what) {
+    if (options_.refuse_unenforced)
+      return error(ErrorCode::kUnsupported, path, fmt::format("{} is not supported", what));
+    std::string note = fmt::format("{}: {}", sanitize_utf8(path), sanitize_utf8(what));
+    if (std::ranges::find(not_enforced_, note) == not_enforced_.end()) not_enforced_.push_back(std::move(note));
+    return {};
+  }
+
+  Result<NodeId> value(const Json& schema, NodeId from, const std::string& path, int depth) {
+    if (depth > kMaxDepth)
+      return error(ErrorCode::kOutOfCapacity, path, fmt::format("nested deeper than {}", kMaxDepth));
+    if (++n_schemas_ > kMaxSchemas) {
+      return error(ErrorCode::kOutOfCapacity, path, fmt::format("more than {} schemas, written out", kMaxSchemas));
+    }
+    if (builder_.is_full()) return from;  // build() refuses the whole
+    if (schema.is_boolean()) return schema.get<bool>() ? json_.any_value(from) : builder_.add_node();
+    if (!schema.is_object()) return error(ErrorCode::kInvalidInput, path, "not an object or a boolean");
+    if (schema.contains("$ref")) return reference(schema, from, path, depth);
+    if (schema.contains("allOf")) return conjunction(schema, from, path, depth);
+    for (const char* key : {"anyOf", "oneOf"}) {
+      if (schema.contains(key)) return alternatives(schema, key, from, path, depth);
+    }
+    T9_TRY_VOID(note_unknown_keywords(schema, path));
+    if (schema.contains("const")) return constants(schema, Json::array({schema["const"]}), from, path);
+    if (schema.contains("enum")) {
+      if (!schema["enum"].is_array()) return error(ErrorCode::kInvalidInput, path + "/enum", "not an array");
+      return constants(schema, schema["enum"], from, path);
+    }
+    return typed(schema, from, path, depth);
+  }
+
+  Result<void> note_unknown_keywords(const Json& schema, const std::string& path) {
+    for (const auto& [key, ignored] : schema.items()) {
+      bool is_known = key.starts_with("x-");
+      for (const Names* names : {&kOfAll, &kOfObjects, &kOfArrays, &kOfStrings, &kOfNumbers, &kAnnotations}) {
+        is_known |= names->contains(key);
+      }
+      if (!is_known) T9_TRY_VOID(note_unenforced(path, key));
+    }
+    return {};
+  }
+
+  // --- references, conjunctions, alternatives
+
+  Result<const Json*> resolve(const Json& ref, const std::string& path) const {
+    auto target = resolve_reference(root_, ref);
+    if (!target) return error(target.error().code(), path + "/$ref", target.error().message());
+    return target;
+  }
+
+  // Each place that is referred to is one rule, however often that happens and from inside itself, too.
+  Result<NodeId> reference(const Json& schema, NodeId from, const std::string& path, int depth) {
+    T9_TRY(target, resolve(schema["$ref"], path));
+    Json others = schema;
+    others.erase("$ref");
+    if (says_anything(others)) {
+      T9_TRY(merged, merge(*target, others, path));
+      return value(merged, from, path, depth + 1);
+    }
+    const auto [found, is_new] = rules_.try_emplace(target, 0);
+    if (is_new) {
+      found->second = builder_.add_rule();
+      pending_.push_back({target, found->second, schema["$ref"].get<std::string>()});
+    }
+    const NodeId to = builder_.add_node();
+    builder_.add_call(from, found->second, to);
+    return to;
+  }
+
+  static bool says_anything(const Json& schema) {
+    return std::ranges::any_of(schema.items(), [](const auto& item) { return !kAnnotations.contains(item.key()); });
+  }
+
+  Result<Json> merge(const Json& a, const Json& b, const std::string& path) const {
+    for (const Json* part : {&a, &b}) {
+      if (!part->is_object() && !part->is_boolean()) {
+        return error(ErrorCode::kInvalidInput, path, "a part is not an object or a boolean");
+      }
+    }
+    if (a.is_object() && b.is_object() && a.contains("$ref") && b.contains("$ref")) {
+      T9_TRY(target, resolve(b["$ref"], path));
+      Json rest = b;
+      rest.erase("$ref");
+      T9_TRY(left, merge_parts(a, rest, path));
+      return merge_parts(left, Json{{"allOf", Json::array({*target})}}, path);
+    }
+    return merge_parts(a, b, path);
+  }
+  static Result<Json> merge_parts(const Json& a, const Json& b, const std::string& path) {
+    auto merged = merge_schemas(a, b);
+    if (!merged) return error(merged.error().code(), path, merged.error().message());
+    return merged;
+  }
+
+  Result<NodeId> conjunction(const Json& schema, NodeId from, const std::string& path, int depth) {
+    if (!schema["allOf"].is_array()) return error(ErrorCode::kInvalidInput, path + "/allOf", "not an array");
+    Json merged = schema;
+    merged.erase("allOf");
+    for (const Json& part : schema["allOf"]) {
+      T9_TRY(next, merge(merged, part, path + "/allOf"));
+      merged = std::move(next);
+    }
+    return value(merged, from, path, depth + 1);
+  }
+
+  Result<NodeId> alternatives(const Json& schema, const char* key, NodeId from, const std::string& path, int depth) {
+    const Json& parts = schema[key];
+    const std::string parts_path = fmt::format("{}/{}", path, key);
+    if (!parts.is_array()) return error(ErrorCode::kInvalidInput, parts_path, "not an array");
+    Json common = schema;
+    common.erase(key);
+    const bool is_exclusive = std::string_view(key) == "oneOf" && parts.size() > 1;
+    if (is_exclusive && !are_distinct(parts)) {
+      T9_TRY_VOID(note_unenforced(path, "oneOf (that only one alternative matches)"));
+    }
+    const NodeId to = builder_.add_node();
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const std::string part_path = fmt::format("{}/{}", parts_path, i);
+      Json merged = parts[i];
+      if (says_anything(common)) {
+        T9_TRY(both, merge(common, parts[i], part_path));
+        merged = std::move(both);
+      }
+      T9_TRY(end, value(merged, from, part_path, depth + 1));
+      builder_.add_free(end, to);
+    }
+    return to;
+  }
+
+  // No value matches two of them, as their types or constants show.
+  static bool are_distinct(const Json& parts) {
+    std::set<std::string> seen;
+    for (const Json& part : parts) {
+      if (!part.is_object()) return false;
+      if (part.contains("const")) {
+        if (!seen.insert("=" + JsonRules::text_of(part["const"])).second) return false;
+      } else if (part.contains("type") && part["type"].is_string() && part["type"] != "integer") {
+        if (!seen.insert(part["type"].get<std::string>()).second) return false;
+      } else {
+        return false;
+      }
+    }
+    const bool all_const = std::ranges::all_of(seen, [](const std::string& text) { return text.starts_with("="); });
+    const bool no_const = std::ranges::none_of(seen, [](const std::string& text) { return text.starts_with("="); });
+    return all_const || no_const;
+  }
+
+  // --- values of given types
+
+  Result<NodeId> constants(const Json& schema, const Json& values, NodeId from, const std::string& path) {
+    T9_TRY(types, types_of(schema, path));
+    const NodeId to = builder_.add_node();
+    std::vector<std::string> scalars;
+    for (const Json& constant : values) {
+      const bool fits = std::ranges::any_of(types, [&](std::string_view type) { return has_type(constant, type); });
+      if (schema.contains("type") && !fits) continue;
+      if (schema.contains("enum") && std::ranges::find(schema["enum"], constant) == schema["enum"].end()) continue;
+      if (constant.is_structured()) {
+        const NodeId begin = builder_.add_node();
+        builder_.add_free(from, begin);
+        builder_.add_free(json_.constant(begin, constant), to);
+      } else {
+        scalars.push_back(JsonRules::text_of(constant));
+      }
+    }
+    const NodeId begin = builder_.add_node();
+    builder_.add_free(from, begin);
+    builder_.add_free(json_.one_of(begin, scalars), to);
+    return to;
+  }
+
+  // Without `type`, those that the other keywords speak of; all, where there are none.
+  Result<std::vector<std::string>> types_of(const Json& schema, const std::string& path) const {
+    static const Names kTypes = {"object", "array", "string", "number", "integer", "boolean", "null"};
+    std::vector<std::string> types;
+    if (schema.contains("type")) {
+      const Json& stored = schema["type"];
+      for (const Json& type : stored.is_array() ? stored : Json::array({stored})) {
+        if (!type.is_string() || !kTypes.contains(type.get<std::string>())) {
+          return error(ErrorCode::kInvalidInput, path + "/type",
+                       fmt::format("{} is no type", JsonRules::text_of(type)));
+        }
+        types.push_back(type.get<std::string>());
+      }
+      return types;
+    }
+    if (says_any_of(schema, kOfObjects)) types.push_back("object");
+    if (says_any_of(schema, kOfArrays)) types.push_back("array");
+    if (says_any_of(schema, kOfStrings)) types.push_back("string");
+    if (says_any_of(schema, kOfNumbers)) types.push_back("number");
+    return types;
+  }
+
+  Result<NodeId> typed(const Json& schema, NodeId from, const std::string& path, int depth) {
+    T9_TRY(types, types_of(schema, path));
+    if (types.empty()) return schema.contains("type") ? builder_.add_node() : json_.any_value(from);
+    const NodeId to = builder_.add_node();
+    for (const std::string& type : types) {
+      const NodeId begin = builder_.add_node();
+      builder_.add_free(from, begin);
+      T9_TRY(end, of_type(type, schema, begin, path, depth));
+      builder_.add_free(end, to);
+    }
+    return to;
+  }
+
+  Result<NodeId> of_type(const std::string& type, const Json& schema, NodeId from, const std::string& path, int depth) {
+    if (type == "null") return builder_.add_literal(from, "null");
+    if (type == "boolean") return json_.one_of(from, {"true", "false"});
+    if (type == "string") return string(schema, from, path);
+    if (type == "array") return array(schema, from, path, depth);
+    if (type == "object") return object(schema, from, path, depth);
+    return number(schema, type == "integer", from, path);
+  }
+
+  // --- strings
+
+  Result<NodeId> string(const Json& schema, NodeId from, const std::string& path) {
+    T9_TRY(limits, read_limits(schema, "minLength", "maxLength", path));
+    T9_TRY(pattern, find_pattern(schema, path));
+    if (!pattern) return json_.string(from, limits);
+    // In a rule of its own: the counter is per rule.
+    const RuleId rule = builder_.add_rule();
+    const NodeId begin = builder_.add_literal(builder_.start(rule), "\"");
+    const auto counting = limits.any() ? Counting::take(limits) : Counting{};
+    const auto behind = add_pattern(builder_, json_, begin, *pattern, counting);
+    if (!behind) {
+      if (behind.error().code() == ErrorCode::kInvalidInput) {
+        return error(ErrorCode::kInvalidInput, path + "/pattern", behind.error().message());
+      }
+      T9_TRY_VOID(note_unenforced(path, fmt::format("pattern ({})", behind.error().message())));
+      return json_.string(from, limits);
+    }
+    const NodeId end = builder_.add_node();
+    builder_.add_byte(*behind, '"', end, Counting::enough(limits));
+    builder_.add_return(end);
+    const NodeId to = builder_.add_node();
+    builder_.add_call(from, rule, to);
+    return to;
+  }
+
+  // Of `pattern` and `format` the first that there is.
+  Result<std::optional<std::string>> find_pattern(const Json& schema, const std::string& path) {
+    std::optional<std::string> of_format;
+    if (schema.contains("format")) {
+      const Json& name = schema["format"];
+      const auto* found = std::ranges::find_if(kFormats, [&](const Format& f) { return name == Json(f.name); });
+      const bool is_used = found != kFormats.end() && !schema.contains("pattern");
+      if (!is_used) T9_TRY_VOID(note_unenforced(path, fmt::format("format {}", JsonRules::text_of(name))));
+      if (is_used) of_format = found->pattern;
+    }
+    if (!schema.contains("pattern")) return of_format;
+    if (!schema["pattern"].is_string()) return error(ErrorCode::kInvalidInput, path + "/pattern", "not a string");
+    return std::optional(schema["pattern"].get<std::string>());
+  }
+
+  // Bounds above 2^32 are none.
+  Result<Limits> read_limits(const Json& schema, const char* min_key, const char* max_key,
+                             const std::string& path) const {
+    Limits limits;
+    for (const char* key : {min_key, max_key}) {
+      if (!schema.contains(key)) continue;
+      const Json& stored = schema[key];
+      const double bound = stored.is_number() ? stored.get<double>() : -1;
+      if (bound < 0 || std::trunc(bound) != bound) {
+        return error(ErrorCode::kInvalidInput, fmt::format("{}/{}", path, key), "not a count");
+      }
+      (key == min_key ? limits.min : limits.max) =
+          bound < Limits::kUnlimited ? static_cast<uint32_t>(bound) : Limits::kUnlimited;
+    }
+    if (limits.min > limits.max || limits.min == Limits::kUnlimited) {
+      return error(ErrorCode::kInvalidInput, fmt::format("{}/{}", path, min_key), "more than the maximum");
+    }
+    return limits;
+  }
+
+  // --- numbers
+
+  Result<NodeId> number(const Json& schema, bool is_integer, NodeId from, const std::string& path) {
+    if (!is_integer) {
+      for (const std::string& key : kOfNumbers) {
+        if (schema.contains(key)) T9_TRY_VOID(note_unenforced(path, key + " of a number"));
+      }
+      return json_.number(from);
+    }
+    T9_TRY(min, read_bound(schema, "minimum", "exclusiveMinimum", +1, path));
+    T9_TRY(max, read_bound(schema, "maximum", "exclusiveMaximum", -1, path));
+    if (min && max && *min > *max) return error(ErrorCode::kInvalidInput, path, "minimum above maximum");
+    return json_.integer(from, min, max);
+  }
+
+  // The integer nearest to the bound on the side that `inwards` (+1 or -1) points to. Bounds beyond 2^53 are none:
+  // doubles cannot say them.
+  Result<std::optional<int64_t>> read_bound(const Json& schema, const char* key, const char* exclusive_key, int inwards,
+                                            const std::string& path) const {
+    std::optional<int64_t> bound;
+    for (const char* each : {key, exclusive_key}) {
+      if (!schema.contains(each)) continue;
+      const Json& stored = schema[each];
+      const bool is_exclusive = each == exclusive_key;
+      if (is_exclusive && stored.is_boolean()) {  // draft 4: a flag beside the bound
+        if (stored.get<bool>() && bound) *bound += inwards;
+        continue;
+      }
+      if (!stored.is_number()) return error(ErrorCode::kInvalidInput, fmt::format("{}/{}", path, each), "not a number");
+      const auto value = stored.get<double>();
+      if (std::abs(value) > 9007199254740992.0) continue;
+      const double whole = inwards > 0 ? std::ceil(value) : std::floor(value);
+      auto integer = static_cast<int64_t>(whole);
+      if (is_exclusive && whole == value) integer += inwards;
+      if (!bound || (inwards > 0 ? integer > *bound : integer < *bound)) bound = integer;
+    }
+    return bound;
+  }
+
+  // --- arrays
+
+  Result<NodeId> array(const Json& schema, NodeId from, const std::string& path, int depth) {
+    T9_TRY(limits, read_limits(schema, "minItems", "maxItems", path));
+    Json fixed = schema.contains("prefixItems") ? schema["prefixItems"] : Json::array();
+    Json rest = schema.contains("items") ? schema["items"] : Json(true);
+    if (rest.is_array()) {  // before draft 2020-12
+      fixed = std::exchange(rest, schema.contains("additionalItems") ? schema["additionalItems"] : Json(true));
+    }
+    if (!fixed.is_array()) return error(ErrorCode::kInvalidInput, path + "/prefixItems", "not an array");
+    if (rest == Json(false)) limits.max = std::min<uint32_t>(limits.max, static_cast<uint32_t>(fixed.size()));
+    if (limits.min > limits.max) return builder_.add_node();  // none is long enough
+
+    // In a rule of its own: the counter is per rule.
+    const RuleId rule = builder_.add_rule();
+    const auto taking = limits.any() ? Counting::take(limits) : Counting{};
+    const NodeId end = builder_.add_node();
+    builder_.add_return(end);
+    NodeId behind = json_.white_space(builder_.add_literal(builder_.start(rule), "["));
+    // From `behind`, the end or one more item; taking is decided before the comma, so that nothing else can follow it.
+    const auto open_item = [&](bool is_first) {
+      builder_.add_byte(behind, ']', end, Counting::enough(limits));
+      const NodeId taken = builder_.add_node();
+      builder_.add_free(behind, taken, taking);
+      return is_first ? taken : json_.white_space(builder_.add_literal(taken, ","));
+    };
+    for (size_t i = 0; i < fixed.size(); ++i) {
+      T9_TRY(item_end, value(fixed[i], open_item(i == 0), fmt::format("{}/prefixItems/{}", path, i), depth + 1));
+      behind = json_.white_space(item_end);
+    }
+    const NodeId first = open_item(fixed.empty());
+    if (rest != Json(false)) {
+      const NodeId item = builder_.add_node();
+      builder_.add_free(first, item);
+      T9_TRY(item_end, value(rest, item, path + "/items", depth + 1));
+      behind = json_.white_space(item_end);
+      builder_.add_free(open_item(false), item);
+    }
+    const NodeId to = builder_.add_node();
+    builder_.add_call(from, rule, to);
+    return to;
+  }
+
+  // --- objects
+
+  struct Property {
+    std::string name;
+    const Json* schema;
+    bool is_required;
+  };
+
+  Result<std::vector<Property>> list_properties(const Json& schema, const Json& rest, const std::string& path) const {
+    std::vector<Property> properties;
+    if (schema.contains("properties")) {
+      if (!schema["properties"].is_object()) {
+        return error(ErrorCode::kInvalidInput, path + "/properties", "not an object");
+      }
+      for (const auto& [name, of_name] : schema["properties"].items()) properties.push_back({name, &of_name, false});
+    }
+    if (!schema.contains("required")) return properties;
+    if (!schema["required"].is_array()) return error(ErrorCode::kInvalidInput, path + "/required", "not an array");
+    std::map<std::string_view, size_t> places;
+    for (size_t i = 0; i < properties.size(); ++i) places.emplace(properties[i].name, i);
+    std::vector<Property> undeclared;
+    for (const Json& name : schema["required"]) {
+      if (!name.is_string()) return error(ErrorCode::kInvalidInput, path + "/required", "not an array of names");
+      const auto& text = name.get_ref<const std::string&>();
+      if (const auto place = places.find(text); place != places.end()) {
+        properties[place->second].is_required = true;
+      } else {
+        undeclared.push_back({text, &rest, true});
+      }
+    }
+    properties.insert(properties.end(), undeclared.begin(), undeclared.end());
+    return properties;
+  }
+
+  Result<NodeId> object(const Json& schema, NodeId from, const std::string& path, int depth) {
+    const Json rest =
+        schema.contains("additionalProperties") ? schema["additionalProperties"] : Json(!options_.closed_objects);
+    T9_TRY(properties, list_properties(schema, rest, path));
+    const bool is_open = rest != Json(false);
+    if (properties.empty() && rest == Json(true)) return json_.any_object(from);
+
+    const NodeId to = builder_.add_node();
+    // Before the property i: `first` where there was none yet, `comma` behind a comma, `behind` after another property.
+    NodeId first = json_.white_space(builder_.add_literal(from, "{"));
+    NodeId comma = builder_.add_node();
+    NodeId behind = builder_.add_node();
+    const auto add_comma = [&] { builder_.add_free(json_.white_space(builder_.add_literal(behind, ",")), comma); };
+    for (const Property& property : properties) {
+      add_comma();
+      const NodeId key = builder_.add_node();
+      builder_.add_free(first, key);
+      builder_.add_free(comma, key);
+      const NodeId colon =
+          builder_.add_literal(json_.white_space(builder_.add_literal(key, JsonRules::text_of(property.name))), ":");
+      const std::string property_path = fmt::format("{}/properties/{}", path, escape_pointer_part(property.name));
+      T9_TRY(end, value(*property.schema, json_.white_space(colon), property_path, depth + 1));
+      const std::array<NodeId, 3> next = {builder_.add_node(), builder_.add_node(), builder_.add_node()};
+      builder_.add_free(json_.white_space(end), next[2]);
+      if (!property.is_required) {
+        builder_.add_free(first, next[0]);
+        builder_.add_free(comma, next[1]);
+        builder_.add_free(behind, next[2]);
+      }
+      first = next[0];
+      comma = next[1];
+      behind = next[2];
+    }
+    builder_.add_byte(first, '}', to);
+    builder_.add_byte(behind, '}', to);
+    if (!is_open) return to;
+    std::vector<std::string> names;
+    for (const Property& property : properties) names.push_back(property.name);
+    add_comma();
+    const NodeId key = builder_.add_node();
+    builder_.add_free(first, key);
+    builder_.add_free(comma, key);
+    const NodeId colon = builder_.add_literal(json_.white_space(json_.name_other_than(key, names)), ":");
+    T9_TRY(end, value(rest, json_.white_space(colon), path + "/additionalProperties", depth + 1));
+    builder_.add_free(json_.white_space(end), behind);
+    return to;
+  }
+
+  const Json& root_;
+  const CompileOptions& options_;
+  AutomatonBuilder builder_;
+  JsonRules json_;
+  std::map<const Json*, RuleId> rules_;  // of what is referred to
+  std::deque<Pending> pending_;
+  std::vector<std::string> not_enforced_;
+  int n_schemas_ = 0;
+};
+
+}  // namespace
+
+Result<CompiledSchema> compile_schema(const Json& schema, const CompileOptions& options) {
+  return SchemaCompiler(schema, options).compile();
+}
+
+}  // namespace tempo9::grammar

@@ -1,0 +1,86 @@
+#include "grammar/token_trie.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/check.h"
+#include "base/utf8.h"
+
+namespace tempo9::grammar {
+namespace {
+
+// Number of characters; 0 for what is not plain.
+uint32_t count_plain_characters(std::string_view bytes) {
+  if (!is_valid_utf8(bytes)) return 0;
+  uint32_t n = 0;
+  for (const char c : bytes) {
+    const auto byte = static_cast<uint8_t>(c);
+    if (byte < 0x20 || c == '"' || c == '\\') return 0;
+    if ((byte & 0xC0) != 0x80) ++n;
+  }
+  return n;
+}
+
+}  // namespace
+
+int64_t TokenMask::count() const {
+  int64_t n = 0;
+  for (const uint64_t word : words_) n += std::popcount(word);
+  return n;
+}
+
+void TokenMask::add(const TokenMask& other) {
+  T9_CHECK(words_.size() == other.words_.size());
+  for (size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
+}
+
+TokenTrie::TokenTrie(int64_t n_tokens, const std::function<std::string_view(int32_t)>& bytes_of)
+    : n_tokens_(n_tokens), plain_(n_tokens) {
+  std::vector<Entry> entries;
+  std::vector<Entry> not_plain;
+  for (int32_t id = 0; id < n_tokens; ++id) {
+    const std::string_view bytes = bytes_of(id);
+    if (bytes.empty()) continue;
+    entries.push_back({bytes, id});
+    if (const uint32_t n = count_plain_characters(bytes)) {
+      plain_.set(id);
+      plain_by_length_.push_back({n, id});
+    } else {
+      not_plain.push_back({bytes, id});
+    }
+  }
+  std::ranges::sort(entries);
+  std::ranges::sort(not_plain);
+  std::ranges::sort(plain_by_length_);
+  all_ = build(entries);
+  not_plain_ = build(not_plain);
+}
+
+TokenTrie::Tree TokenTrie::build(std::span<const Entry> sorted) {
+  Tree tree;
+  std::vector<uint32_t> path;  // the node of each byte of the entry before
+  std::string_view previous;
+  const auto close_to = [&](size_t depth) {
+    while (path.size() > depth) {
+      tree.nodes_[path.back()].end = static_cast<uint32_t>(tree.nodes_.size());
+      path.pop_back();
+    }
+  };
+  for (const auto& [bytes, id] : sorted) {
+    const auto [in_previous, here] = std::ranges::mismatch(previous, bytes);
+    close_to(static_cast<size_t>(here - bytes.begin()));
+    const auto at = static_cast<uint32_t>(tree.tokens_.size());
+    while (path.size() < bytes.size()) {
+      path.push_back(static_cast<uint32_t>(tree.nodes_.size()));
+      tree.nodes_.push_back({static_cast<uint8_t>(bytes[path.size() - 1]), 0, at, at});
+    }
+    // Equal texts follow one another, so the tokens of a node are side by side.
+    tree.tokens_.push_back(id);
+    tree.nodes_[path.back()].tokens_end = at + 1;
+    previous = bytes;
+  }
+  close_to(0);
+  return tree;
+}
+
+}  // namespace tempo9::grammar
