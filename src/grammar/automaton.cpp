@@ -21,10 +21,29 @@ constexpr std::array kSameLength = {SameLength{0, 0x7F}, SameLength{0x80, 0x7FF}
 
 }  // namespace
 
+void Automaton::add_node(bool is_text) {
+  traits_.push_back(is_text ? kText : 0);
+  begins_.push_back(static_cast<uint32_t>(edges_.size()));
+}
+
+void Automaton::add_edge(const Edge& edge) {
+  edges_.push_back(edge);
+  begins_.back() = static_cast<uint32_t>(edges_.size());
+  traits_.back() |= edge.kind == Edge::Kind::kBytes ? kTakesBytes : kMoves;
+  if (edge.kind == Edge::Kind::kReturn) traits_.back() |= kReturns;
+}
+
 NodeId AutomatonBuilder::add_node() {
-  edges_.emplace_back();
-  is_text_.push_back(false);
-  return static_cast<NodeId>(edges_.size() - 1);
+  nodes_.emplace_back();
+  return static_cast<NodeId>(nodes_.size() - 1);
+}
+
+void AutomatonBuilder::add(NodeId from, const Edge& edge) {
+  const auto place = static_cast<uint32_t>(links_.size());
+  links_.push_back({edge});
+  Node& node = nodes_[from];
+  (node.first_edge == kNone ? node.first_edge : links_[node.last_edge].next) = place;
+  node.last_edge = place;
 }
 
 RuleId AutomatonBuilder::add_rule() {
@@ -92,20 +111,26 @@ void AutomatonBuilder::add_characters(NodeId from, char32_t first, char32_t last
   }
 }
 
+bool AutomatonBuilder::is_productive(NodeId node, const std::vector<bool>& productive) const {
+  for (uint32_t i = nodes_[node].first_edge; i != kNone; i = links_[i].next) {
+    const Edge& edge = links_[i].edge;
+    if (edge.kind == Edge::Kind::kReturn) return true;
+    if (edge.kind == Edge::Kind::kCall && !productive[starts_[edge.rule]]) continue;
+    if (productive[edge.target]) return true;
+  }
+  return false;
+}
+
 // Nodes from which the end of their rule can be reached.
 std::vector<bool> AutomatonBuilder::find_productive() const {
-  std::vector<bool> productive(edges_.size(), false);
+  std::vector<bool> productive(nodes_.size(), false);
   for (bool changed = true; changed;) {
     changed = false;
     // Edges mostly lead to later nodes: backwards, few rounds are enough.
-    for (size_t i = edges_.size(); i-- > 0;) {
-      if (productive[i]) continue;
-      productive[i] = std::ranges::any_of(edges_[i], [&](const Edge& edge) {
-        if (edge.kind == Edge::Kind::kReturn) return true;
-        if (edge.kind == Edge::Kind::kCall && !productive[starts_[edge.rule]]) return false;
-        return static_cast<bool>(productive[edge.target]);
-      });
-      changed |= productive[i];
+    for (size_t i = nodes_.size(); i-- > 0;) {
+      if (productive[i] || !is_productive(static_cast<NodeId>(i), productive)) continue;
+      productive[i] = true;
+      changed = true;
     }
   }
   return productive;
@@ -115,28 +140,37 @@ std::vector<bool> AutomatonBuilder::find_productive() const {
 // that are there already.)
 bool AutomatonBuilder::recurses_on_the_left() const {
   enum class State : uint8_t { kNew, kOpen, kDone };
-  std::vector<State> states(edges_.size(), State::kNew);
-  std::vector<std::pair<NodeId, size_t>> path;  // each node with the number of its edges that were followed
+  struct Step {
+    NodeId node;
+    uint32_t next_edge;
+    bool calls = false;  // the edge that leads on
+  };
+  std::vector<State> states(nodes_.size(), State::kNew);
+  std::vector<Step> path;
+  const auto open = [&](NodeId node) {
+    states[node] = State::kOpen;
+    path.push_back({node, nodes_[node].first_edge});
+  };
   const auto has_call_since = [&](NodeId node) {
-    const auto begin = std::ranges::find(path, node, &std::pair<NodeId, size_t>::first);
-    return std::any_of(begin, path.end(),
-                       [&](const auto& step) { return edges_[step.first][step.second - 1].kind == Edge::Kind::kCall; });
+    const auto begin = std::ranges::find(path, node, &Step::node);
+    return std::any_of(begin, path.end(), [](const Step& step) { return step.calls; });
   };
   for (const NodeId start : starts_) {
-    if (states[start] == State::kNew) path.push_back({start, 0});
+    if (states[start] == State::kNew) open(start);
     while (!path.empty()) {
-      auto& [node, next_edge] = path.back();
-      states[node] = State::kOpen;
-      if (next_edge == edges_[node].size()) {
-        states[node] = State::kDone;
+      Step& step = path.back();
+      if (step.next_edge == kNone) {
+        states[step.node] = State::kDone;
         path.pop_back();
         continue;
       }
-      const Edge& edge = edges_[node][next_edge++];
-      if (edge.kind != Edge::Kind::kFree && edge.kind != Edge::Kind::kCall) continue;
-      const NodeId target = edge.kind == Edge::Kind::kCall ? starts_[edge.rule] : edge.target;
+      const Link& link = links_[step.next_edge];
+      step.next_edge = link.next;
+      if (link.edge.kind != Edge::Kind::kFree && link.edge.kind != Edge::Kind::kCall) continue;
+      step.calls = link.edge.kind == Edge::Kind::kCall;
+      const NodeId target = step.calls ? starts_[link.edge.rule] : link.edge.target;
       if (states[target] == State::kOpen && has_call_since(target)) return true;
-      if (states[target] == State::kNew) path.push_back({target, 0});
+      if (states[target] == State::kNew) open(target);
     }
   }
   return false;
@@ -152,17 +186,18 @@ Result<Automaton> AutomatonBuilder::build(RuleId root) && {
   const std::vector<bool> productive = find_productive();
   if (!productive[starts_[root]]) return fail(ErrorCode::kInvalidInput, "no value satisfies it");
   Automaton out;
-  out.begins_.reserve(edges_.size() + 1);
-  out.begins_.push_back(0);
-  for (const std::vector<Edge>& edges : edges_) {
-    for (const Edge& edge : edges) {
+  out.edges_.reserve(links_.size());
+  out.begins_.reserve(nodes_.size() + 1);
+  out.traits_.reserve(nodes_.size());
+  for (const Node& node : nodes_) {
+    out.add_node(node.is_text);
+    for (uint32_t i = node.first_edge; i != kNone; i = links_[i].next) {
+      const Edge& edge = links_[i].edge;
       const bool leads_on = edge.kind == Edge::Kind::kReturn || productive[edge.target];
       const bool returns = edge.kind != Edge::Kind::kCall || productive[starts_[edge.rule]];
-      if (leads_on && returns) out.edges_.push_back(edge);
+      if (leads_on && returns) out.add_edge(edge);
     }
-    out.begins_.push_back(static_cast<uint32_t>(out.edges_.size()));
   }
-  out.is_text_ = std::move(is_text_);
   out.starts_ = std::move(starts_);
   out.limits_ = std::move(limits_);
   out.root_ = root;

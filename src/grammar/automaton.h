@@ -67,17 +67,26 @@ class Automaton {
   NodeId start(RuleId rule) const { return starts_[rule]; }
   RuleId root() const { return root_; }
   const Limits& limits(const Edge& edge) const { return limits_[edge.limits]; }
-  // Every text without quotes, backslashes and controls leads from this node to itself, taking from the counter per
-  // character where the edges do.
-  bool is_text(NodeId node) const { return is_text_[node]; }
-  size_t n_nodes() const { return is_text_.size(); }
+  // Any text without quotes, backslashes and controls may follow this node, as far as the counter allows where the
+  // edges take from it.
+  bool is_text(NodeId node) const { return (traits_[node] & kText) != 0; }
+  bool takes_bytes(NodeId node) const { return (traits_[node] & kTakesBytes) != 0; }
+  bool returns(NodeId node) const { return (traits_[node] & kReturns) != 0; }
+  // Has edges that take no byte.
+  bool moves(NodeId node) const { return (traits_[node] & kMoves) != 0; }
+  size_t n_nodes() const { return traits_.size(); }
 
  private:
   friend class AutomatonBuilder;
 
+  // What the edges of a node are, to save looking at them.
+  enum Trait : uint8_t { kText = 1, kTakesBytes = 2, kReturns = 4, kMoves = 8 };
+  void add_node(bool is_text);
+  void add_edge(const Edge& edge);
+
   std::vector<Edge> edges_;
-  std::vector<uint32_t> begins_;
-  std::vector<bool> is_text_;
+  std::vector<uint32_t> begins_ = {0};
+  std::vector<uint8_t> traits_;
   std::vector<NodeId> starts_;
   std::vector<Limits> limits_;
   RuleId root_ = 0;
@@ -106,9 +115,9 @@ class AutomatonBuilder {
   NodeId add_literal(NodeId from, std::string_view text);
   // Code points from `first` to `last` as UTF-8, surrogates left out. Each counts once.
   void add_characters(NodeId from, char32_t first, char32_t last, NodeId to, Counting counting = {});
-  void mark_text(NodeId node) { is_text_[node] = true; }
+  void mark_text(NodeId node) { nodes_[node].is_text = true; }
 
-  bool is_full() const { return edges_.size() > kMaxNodes; }
+  bool is_full() const { return nodes_.size() > kMaxNodes; }
 
   // Drops every edge from which no end can be reached, so that a matcher never runs into a dead end (counters aside).
   // Errors: kInvalidInput when nothing at all matches, or a rule can call itself without taking a byte;
@@ -116,13 +125,27 @@ class AutomatonBuilder {
   Result<Automaton> build(RuleId root) &&;
 
  private:
-  void add(NodeId from, Edge edge) { edges_[from].push_back(edge); }
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  // The edges of a node are a list through one array: most nodes have one.
+  struct Node {
+    uint32_t first_edge = kNone;
+    uint32_t last_edge = kNone;
+    bool is_text = false;
+  };
+  struct Link {
+    Edge edge;
+    uint32_t next = kNone;
+  };
+
+  void add(NodeId from, const Edge& edge);
   uint32_t add_limits(Limits limits);
+  bool is_productive(NodeId node, const std::vector<bool>& productive) const;
   std::vector<bool> find_productive() const;
   bool recurses_on_the_left() const;
 
-  std::vector<std::vector<Edge>> edges_;
-  std::vector<bool> is_text_;
+  std::vector<Node> nodes_;
+  std::vector<Link> links_;
   std::vector<NodeId> starts_;
   std::vector<Limits> limits_;
 };

@@ -259,6 +259,7 @@ NodeId JsonRules::name_other_than(NodeId from, const std::vector<std::string>& n
   builder_.mark_text(rest);
   builder_.add_byte(rest, '"', to);
   for (const Place& place : trie) {
+    builder_.mark_text(place.node);
     if (!place.is_name) builder_.add_byte(place.node, '"', to);
     char32_t begin = 0;
     for (const auto& [c, next] : place.next) {

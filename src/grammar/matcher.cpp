@@ -86,12 +86,16 @@ class Matcher::Shared {
   }
 
   void close(std::vector<Reading>& out) {
+    bool is_closed = true;
     for (size_t i = 0; i < out.size(); ++i) {
       const Reading reading = out[i];
+      if (!automaton_.moves(reading.node)) continue;
+      is_closed = false;
       for (const Edge& edge : automaton_.edges(reading.node)) {
         if (edge.kind != Edge::Kind::kBytes) follow(edge, reading, out);
       }
     }
+    if (is_closed) return;
     std::erase_if(out, [&](const Reading& reading) { return !takes_bytes(reading) && !ends(reading); });
   }
 
@@ -129,10 +133,7 @@ class Matcher::Shared {
         return true;
       }
       if (readings.size() == 1) {
-        for (const auto& [n_characters, id] : trie.plain_by_length()) {
-          if (n_characters > *left) break;
-          mask.set(id);
-        }
+        trie.add_plain_up_to(*left, mask);
         return true;
       }
     }

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "base/utf8.h"
@@ -122,11 +123,16 @@ class SchemaCompiler {
       if (schema.contains(key)) return alternatives(schema, key, from, path, depth);
     }
     T9_TRY_VOID(note_unknown_keywords(schema, path));
-    if (schema.contains("const")) return constants(schema, Json::array({schema["const"]}), from, path);
-    if (schema.contains("enum")) {
-      if (!schema["enum"].is_array()) return error(ErrorCode::kInvalidInput, path + "/enum", "not an array");
-      return constants(schema, schema["enum"], from, path);
+    if (schema.contains("enum") && !schema["enum"].is_array()) {
+      return error(ErrorCode::kInvalidInput, path + "/enum", "not an array");
     }
+    if (schema.contains("const")) {
+      const Json& constant = schema["const"];
+      const bool is_listed =
+          !schema.contains("enum") || std::ranges::find(schema["enum"], constant) != schema["enum"].end();
+      return constants(schema, is_listed ? Json::array({constant}) : Json::array(), from, path);
+    }
+    if (schema.contains("enum")) return constants(schema, schema["enum"], from, path);
     return typed(schema, from, path, depth);
   }
 
@@ -163,9 +169,7 @@ class SchemaCompiler {
       found->second = builder_.add_rule();
       pending_.push_back({target, found->second, schema["$ref"].get<std::string>()});
     }
-    const NodeId to = builder_.add_node();
-    builder_.add_call(from, found->second, to);
-    return to;
+    return call(found->second, from);
   }
 
   static bool says_anything(const Json& schema) {
@@ -250,12 +254,22 @@ class SchemaCompiler {
 
   Result<NodeId> constants(const Json& schema, const Json& values, NodeId from, const std::string& path) {
     T9_TRY(types, types_of(schema, path));
+    // Tools of one set often share a list: it is written once.
+    const std::string key = schema.value("type", Json()).dump() + JsonRules::text_of(values);
+    const auto [found, is_new] = constants_.try_emplace(key, 0);
+    if (is_new) {
+      found->second = builder_.add_rule();
+      builder_.add_return(add_constants(schema, types, values, builder_.start(found->second)));
+    }
+    return call(found->second, from);
+  }
+
+  NodeId add_constants(const Json& schema, const std::vector<std::string>& types, const Json& values, NodeId from) {
     const NodeId to = builder_.add_node();
     std::vector<std::string> scalars;
     for (const Json& constant : values) {
       const bool fits = std::ranges::any_of(types, [&](std::string_view type) { return has_type(constant, type); });
       if (schema.contains("type") && !fits) continue;
-      if (schema.contains("enum") && std::ranges::find(schema["enum"], constant) == schema["enum"].end()) continue;
       if (constant.is_structured()) {
         const NodeId begin = builder_.add_node();
         builder_.add_free(from, begin);
@@ -264,9 +278,7 @@ class SchemaCompiler {
         scalars.push_back(JsonRules::text_of(constant));
       }
     }
-    const NodeId begin = builder_.add_node();
-    builder_.add_free(from, begin);
-    builder_.add_free(json_.one_of(begin, scalars), to);
+    builder_.add_free(json_.one_of(from, scalars), to);
     return to;
   }
 
@@ -314,17 +326,25 @@ class SchemaCompiler {
     return number(schema, type == "integer", from, path);
   }
 
+  NodeId call(RuleId rule, NodeId from) {
+    const NodeId to = builder_.add_node();
+    builder_.add_call(from, rule, to);
+    return to;
+  }
+
   // --- strings
 
   Result<NodeId> string(const Json& schema, NodeId from, const std::string& path) {
     T9_TRY(limits, read_limits(schema, "minLength", "maxLength", path));
     T9_TRY(pattern, find_pattern(schema, path));
     if (!pattern) return json_.string(from, limits);
+    const auto known = patterns_.find({*pattern, limits.min, limits.max});
+    if (known != patterns_.end()) return call(known->second, from);
     // In a rule of its own: the counter is per rule.
     const RuleId rule = builder_.add_rule();
     const NodeId begin = builder_.add_literal(builder_.start(rule), "\"");
-    const auto counting = limits.any() ? Counting::take(limits) : Counting{};
-    const auto behind = add_pattern(builder_, json_, begin, *pattern, counting);
+    const auto behind =
+        add_pattern(builder_, json_, begin, *pattern, limits.any() ? Counting::take(limits) : Counting{});
     if (!behind) {
       if (behind.error().code() == ErrorCode::kInvalidInput) {
         return error(ErrorCode::kInvalidInput, path + "/pattern", behind.error().message());
@@ -335,9 +355,8 @@ class SchemaCompiler {
     const NodeId end = builder_.add_node();
     builder_.add_byte(*behind, '"', end, Counting::enough(limits));
     builder_.add_return(end);
-    const NodeId to = builder_.add_node();
-    builder_.add_call(from, rule, to);
-    return to;
+    patterns_.emplace(std::tuple(*pattern, limits.min, limits.max), rule);
+    return call(rule, from);
   }
 
   // Of `pattern` and `format` the first that there is.
@@ -452,9 +471,7 @@ class SchemaCompiler {
       behind = json_.white_space(item_end);
       builder_.add_free(open_item(false), item);
     }
-    const NodeId to = builder_.add_node();
-    builder_.add_call(from, rule, to);
-    return to;
+    return call(rule, from);
   }
 
   // --- objects
@@ -543,7 +560,9 @@ class SchemaCompiler {
   const CompileOptions& options_;
   AutomatonBuilder builder_;
   JsonRules json_;
-  std::map<const Json*, RuleId> rules_;  // of what is referred to
+  std::map<const Json*, RuleId> rules_;                                     // of what is referred to
+  std::map<std::string, RuleId> constants_;                                 // of equal lists
+  std::map<std::tuple<std::string, uint32_t, uint32_t>, RuleId> patterns_;  // by pattern and limits
   std::deque<Pending> pending_;
   std::vector<std::string> not_enforced_;
   int n_schemas_ = 0;

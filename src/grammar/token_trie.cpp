@@ -52,8 +52,25 @@ TokenTrie::TokenTrie(int64_t n_tokens, const std::function<std::string_view(int3
   std::ranges::sort(entries);
   std::ranges::sort(not_plain);
   std::ranges::sort(plain_by_length_);
+  TokenMask so_far(n_tokens);
+  for (const auto& [n_characters, id] : plain_by_length_) {
+    while (n_characters > uint32_t{1} << plain_up_to_powers_.size()) plain_up_to_powers_.push_back(so_far);
+    so_far.set(id);
+  }
   all_ = build(entries);
   not_plain_ = build(not_plain);
+}
+
+void TokenTrie::add_plain_up_to(uint32_t n_characters, TokenMask& mask) const {
+  const auto power = static_cast<size_t>(std::bit_width(n_characters));  // 2^(power - 1) is not above it
+  uint32_t n_done = 0;
+  if (power > 0 && !plain_up_to_powers_.empty()) {
+    const size_t i = std::min(power, plain_up_to_powers_.size()) - 1;
+    mask.add(plain_up_to_powers_[i]);
+    n_done = uint32_t{1} << i;
+  }
+  auto next = std::ranges::upper_bound(plain_by_length_, n_done, {}, &std::pair<uint32_t, int32_t>::first);
+  for (; next != plain_by_length_.end() && next->first <= n_characters; ++next) mask.set(next->second);
 }
 
 TokenTrie::Tree TokenTrie::build(std::span<const Entry> sorted) {

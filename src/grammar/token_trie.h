@@ -65,8 +65,8 @@ class TokenTrie {
   // allowed, whatever comes next. Only the others need a walk there.
   const Tree& not_plain() const { return not_plain_; }
   const TokenMask& plain() const { return plain_; }
-  // Characters and id of each plain token, shortest first.
-  std::span<const std::pair<uint32_t, int32_t>> plain_by_length() const { return plain_by_length_; }
+  // Those of at most so many characters.
+  void add_plain_up_to(uint32_t n_characters, TokenMask& mask) const;
   uint32_t longest_plain() const { return plain_by_length_.empty() ? 0 : plain_by_length_.back().first; }
 
  private:
@@ -77,7 +77,9 @@ class TokenTrie {
   Tree all_;
   Tree not_plain_;
   TokenMask plain_;
-  std::vector<std::pair<uint32_t, int32_t>> plain_by_length_;
+  std::vector<std::pair<uint32_t, int32_t>> plain_by_length_;  // characters and id, shortest first
+  // [i]: those of at most 2^i characters, to begin with.
+  std::vector<TokenMask> plain_up_to_powers_;
 };
 
 }  // namespace tempo9::grammar
