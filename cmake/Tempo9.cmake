@@ -56,7 +56,7 @@ function(t9_test NAME)
   target_compile_definitions(${NAME} PRIVATE T9_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   include(GoogleTest)
   gtest_discover_tests(${NAME} DISCOVERY_MODE PRE_TEST
-    PROPERTIES LABELS "${ARG_LABELS}" ENVIRONMENT "XDG_CACHE_HOME=${CMAKE_BINARY_DIR}/test-cache")
+    PROPERTIES ENVIRONMENT "XDG_CACHE_HOME=${CMAKE_BINARY_DIR}/test-cache" LABELS "${ARG_LABELS}")
 endfunction()
 
 # t9_fuzzer(NAME SOURCES … DEPS …): one libFuzzer target.
