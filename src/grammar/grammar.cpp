@@ -9,8 +9,20 @@ namespace tempo9::grammar {
 
 Result<std::shared_ptr<const Grammar>> Grammar::compile(const nlohmann::ordered_json& schema,
                                                         const CompileOptions& options) {
-  T9_TRY(compiled, compile_schema(schema, options));
-  return std::shared_ptr<const Grammar>(new Grammar(std::move(compiled.automaton), std::move(compiled.not_enforced)));
+  AutomatonBuilder builder;
+  SchemaCompiler compiler(builder);
+  const RuleId rule = builder.add_rule();
+  const NodeId begin = compiler.json().white_space(builder.start(rule));
+  T9_TRY(end, compiler.add_schema(schema, options, "", begin));
+  builder.add_return(end);
+  return build(std::move(builder), rule, compiler.take_notes());
+}
+
+Result<std::shared_ptr<const Grammar>> Grammar::build(AutomatonBuilder builder, RuleId root,
+                                                      std::vector<std::string> not_enforced) {
+  auto automaton = std::move(builder).build(root);
+  if (!automaton) return fail(std::move(automaton).error().context("schema"));
+  return std::shared_ptr<const Grammar>(new Grammar(*std::move(automaton), std::move(not_enforced)));
 }
 
 std::shared_ptr<const Grammar> Grammar::any_object() {

@@ -37,6 +37,9 @@ class Grammar {
                                                         const CompileOptions& options = {});
   // One JSON object of any content.
   static std::shared_ptr<const Grammar> any_object();
+  // From an automaton made elsewhere in this folder. Errors: as of AutomatonBuilder::build.
+  static Result<std::shared_ptr<const Grammar>> build(AutomatonBuilder builder, RuleId root,
+                                                      std::vector<std::string> not_enforced);
 
   const Automaton& automaton() const { return automaton_; }
   // "#/properties/n: multipleOf": what the schema says and the grammar does not hold the output to.

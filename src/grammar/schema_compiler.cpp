@@ -25,7 +25,7 @@ using Names = std::set<std::string, std::less<>>;
 
 constexpr int kMaxDepth = 100;
 // References with keywords beside them are written out each time, so a small schema can ask for much.
-constexpr int kMaxSchemas = 20'000;
+constexpr int kMaxSchemas = 50'000;
 
 // Keywords by the type of value that they speak of; the first group, of all.
 const Names kOfAll = {"type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref"};
@@ -68,26 +68,30 @@ bool has_type(const Json& value, std::string_view type) {
          (value.is_number_float() && std::trunc(value.get<double>()) == value.get<double>());
 }
 
-class SchemaCompiler {
- public:
-  SchemaCompiler(const Json& root, const CompileOptions& options) : root_(root), options_(options), json_(builder_) {}
+}  // namespace
 
-  Result<CompiledSchema> compile() {
-    const RuleId rule = builder_.add_rule();
-    T9_TRY(end, value(root_, json_.white_space(builder_.start(rule)), "#", 0));
-    builder_.add_return(end);
+class SchemaCompiler::Implementation {
+ public:
+  explicit Implementation(AutomatonBuilder& builder) : builder_(builder), json_(builder) {}
+
+  Result<NodeId> add_schema(const Json& schema, const CompileOptions& options, const std::string& context,
+                            NodeId from) {
+    root_ = &schema;
+    options_ = options;
+    context_ = context;
+    T9_TRY(end, value(schema, from, "#", 0));
     // Definitions are compiled one by one, so that recursion in the schema is none here.
-    while (!pending_.empty()) {
+    while (!pending_.empty() && !builder_.is_full()) {
       const Pending next = pending_.front();
       pending_.pop_front();
       T9_TRY(definition_end, value(*next.schema, builder_.start(next.rule), next.pointer, 0));
       builder_.add_return(definition_end);
-      if (builder_.is_full()) break;
     }
-    auto automaton = std::move(builder_).build(rule);
-    if (!automaton) return fail(std::move(automaton).error().context("schema"));
-    return CompiledSchema{*std::move(automaton), std::move(not_enforced_)};
+    return end;
   }
+
+  JsonRules& json() { return json_; }
+  std::vector<std::string> take_notes() { return std::exchange(not_enforced_, {}); }
 
  private:
   struct Pending {
@@ -96,14 +100,16 @@ class SchemaCompiler {
     std::string pointer;
   };
 
-  static std::unexpected<Error> error(ErrorCode code, std::string_view path, std::string_view what) {
-    return fail(Error(code, fmt::format("schema {}: {}", sanitize_utf8(path), what)));
+  std::unexpected<Error> error(ErrorCode code, std::string_view path, std::string_view what) const {
+    Error error(code, fmt::format("schema {}: {}", sanitize_utf8(path), what));
+    return fail(context_.empty() ? std::move(error) : std::move(error).context(context_));
   }
 
   Result<void> note_unenforced(std::string_view path, std::string_view what) {
     if (options_.refuse_unenforced)
       return error(ErrorCode::kUnsupported, path, fmt::format("{} is not supported", what));
-    std::string note = fmt::format("{}: {}", sanitize_utf8(path), sanitize_utf8(what));
+    std::string note =
+        fmt::format("{}{}{}: {}", context_, context_.empty() ? "" : " ", sanitize_utf8(path), sanitize_utf8(what));
     if (std::ranges::find(not_enforced_, note) == not_enforced_.end()) not_enforced_.push_back(std::move(note));
     return {};
   }
@@ -150,7 +156,7 @@ class SchemaCompiler {
   // --- references, conjunctions, alternatives
 
   Result<const Json*> resolve(const Json& ref, const std::string& path) const {
-    auto target = resolve_reference(root_, ref);
+    auto target = resolve_reference(*root_, ref);
     if (!target) return error(target.error().code(), path + "/$ref", target.error().message());
     return target;
   }
@@ -191,7 +197,7 @@ class SchemaCompiler {
     }
     return merge_parts(a, b, path);
   }
-  static Result<Json> merge_parts(const Json& a, const Json& b, const std::string& path) {
+  Result<Json> merge_parts(const Json& a, const Json& b, const std::string& path) const {
     auto merged = merge_schemas(a, b);
     if (!merged) return error(merged.error().code(), path, merged.error().message());
     return merged;
@@ -255,7 +261,7 @@ class SchemaCompiler {
   Result<NodeId> constants(const Json& schema, const Json& values, NodeId from, const std::string& path) {
     T9_TRY(types, types_of(schema, path));
     // Tools of one set often share a list: it is written once.
-    const std::string key = schema.value("type", Json()).dump() + JsonRules::text_of(values);
+    const std::string key = JsonRules::text_of(schema.value("type", Json())) + JsonRules::text_of(values);
     const auto [found, is_new] = constants_.try_emplace(key, 0);
     if (is_new) {
       found->second = builder_.add_rule();
@@ -556,9 +562,10 @@ class SchemaCompiler {
     return to;
   }
 
-  const Json& root_;
-  const CompileOptions& options_;
-  AutomatonBuilder builder_;
+  const Json* root_ = nullptr;  // the schema that is being added
+  CompileOptions options_;
+  std::string context_;
+  AutomatonBuilder& builder_;
   JsonRules json_;
   std::map<const Json*, RuleId> rules_;                                     // of what is referred to
   std::map<std::string, RuleId> constants_;                                 // of equal lists
@@ -568,10 +575,16 @@ class SchemaCompiler {
   int n_schemas_ = 0;
 };
 
-}  // namespace
+SchemaCompiler::SchemaCompiler(AutomatonBuilder& builder)
+    : implementation_(std::make_unique<Implementation>(builder)) {}
+SchemaCompiler::~SchemaCompiler() = default;
 
-Result<CompiledSchema> compile_schema(const Json& schema, const CompileOptions& options) {
-  return SchemaCompiler(schema, options).compile();
+Result<NodeId> SchemaCompiler::add_schema(const Json& schema, const CompileOptions& options, const std::string& context,
+                                          NodeId from) {
+  return implementation_->add_schema(schema, options, context, from);
 }
+
+JsonRules& SchemaCompiler::json() { return implementation_->json(); }
+std::vector<std::string> SchemaCompiler::take_notes() { return implementation_->take_notes(); }
 
 }  // namespace tempo9::grammar

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -168,6 +170,42 @@ TEST(Schema, SizeIsLimited) {
   std::string deep = "true";
   for (int i = 0; i < 500; ++i) deep = R"({"items": )" + deep + "}";
   EXPECT_NE(refusal(deep).find("nested deeper"), std::string::npos);
+}
+
+// Whatever a schema says, it is compiled or refused; never more than that.
+TEST(Schema, NoSchemaCrashes) {
+  std::mt19937 random(7);
+  const std::vector<std::string> keywords = {"type",    "properties",  "required", "additionalProperties",
+                                             "items",   "prefixItems", "minItems", "maxItems",
+                                             "enum",    "const",       "anyOf",    "oneOf",
+                                             "allOf",   "$ref",        "$defs",    "minLength",
+                                             "pattern", "format",      "minimum",  "exclusiveMaximum",
+                                             "maximum", "a",           "b"};
+  const std::vector<Json> scalars = {nullptr,      true,    false,  0,           1,
+                                     -3,           2.5,     1e300,  "object",    "string",
+                                     "integer",    "array", "#",    "#/$defs/a", "#/properties/b",
+                                     "^a+(b|c)*$", "[",     "a{3}", "date",      "\xFF"};
+  const std::function<Json(int)> make = [&](int depth) -> Json {
+    if (depth == 0 || random() % 4 == 0) return scalars[random() % scalars.size()];
+    Json out = random() % 3 == 0 ? Json::array() : Json::object();
+    for (uint32_t n = random() % 4; n > 0; --n) {
+      if (out.is_array()) {
+        out.push_back(make(depth - 1));
+      } else {
+        out[keywords[random() % keywords.size()]] = make(depth - 1);
+      }
+    }
+    return out;
+  };
+  int n_compiled = 0;
+  for (int i = 0; i < 3000; ++i) {
+    const auto grammar = Grammar::compile(make(4));
+    if (!grammar) continue;
+    ++n_compiled;
+    Matcher matcher(*grammar);
+    for (const char* text : {"{\"a\": ", "[", "1", "\"a\""}) Matcher(matcher).accept(text);
+  }
+  EXPECT_GT(n_compiled, 100);
 }
 
 // Field report J10: many optional parts in a row.
