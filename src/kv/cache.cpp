@@ -7,16 +7,13 @@
 #include <limits>
 
 #include "base/check.h"
-#include "kv/page_pool.h"
-#include "kv/state_pool.h"
+#include "kv/cache_impl.h"
 
 namespace tempo9::kv {
 namespace {
 
 using tensor::kNoPage;
 using tensor::kPageTokens;
-
-int64_t pages_for(int64_t n_tokens) { return (n_tokens + kPageTokens - 1) / kPageTokens; }
 
 // Handles are an index in the low bits and a generation above, so that a handle of an ended sequence is noticed.
 constexpr int32_t kIndexBits = 16;
@@ -25,39 +22,6 @@ constexpr int32_t kMaxGeneration = (1 << (31 - kIndexBits)) - 1;
 SequenceId make_id(size_t index, int32_t generation) {
   return {(generation << kIndexBits) | static_cast<int32_t>(index)};
 }
-
-struct LayerMemory {
-  Buffer k;
-  Buffer v;
-};
-
-// Layers that keep the same tokens.
-struct Pool {
-  int64_t window = 0;  // 0: every token
-  std::vector<size_t> layers;
-  size_t bytes_per_page = 0;
-  PagePool pages{0};
-
-  // Index of the first page that the row at slot `n_tokens`, or a later one, can see: it sees j > n_tokens - window.
-  int64_t first_visible_page(int64_t n_tokens) const {
-    return window > 0 ? std::max<int64_t>(0, n_tokens - window + 1) / kPageTokens : 0;
-  }
-};
-
-// One sequence's page table in one pool. Entries below `first` are kNoPage.
-struct Table {
-  std::vector<int32_t> pages;
-  int64_t first = 0;
-};
-
-struct Sequence {
-  bool alive = false;
-  int32_t generation = 0;
-  int64_t n_tokens = 0;
-  int64_t n_pages = 0;        // length of each table
-  std::vector<Table> tables;  // one per pool
-  int32_t state = -1;         // slot of the state pool
-};
 
 Result<size_t> multiply(int64_t n_pages, size_t bytes) {
   size_t product = 0;
@@ -68,26 +32,6 @@ Result<size_t> multiply(int64_t n_pages, size_t bytes) {
 }
 
 }  // namespace
-
-struct Cache::Impl {
-  std::vector<Pool> pools;
-  std::vector<LayerMemory> memory;
-  std::vector<tensor::KvLayerView> layers;
-  std::vector<Sequence> sequences;
-  std::vector<tensor::PageTable> tables;  // of the last view()
-  StatePool state_pool;
-  std::vector<float*> states;  // of the last states()
-  int64_t n_pages = 0;         // of each pool
-  int64_t max_state_copies = 0;
-  size_t reserved_bytes = 0;
-
-  Result<void> add_layer(backends::Backend& backend, const tensor::KvLayerSpec& spec, tensor::KvType type);
-  Pool& pool_of(int64_t window, int32_t& index);
-  Sequence& find(SequenceId id);
-  void take_page(Pool& pool, Table& table);
-  void drop_pages(Pool& pool, Table& table, int64_t end);
-  void give_memory_back(Pool& pool);
-};
 
 Pool& Cache::Impl::pool_of(int64_t window, int32_t& index) {
   auto found = std::find_if(pools.begin(), pools.end(), [&](const Pool& pool) { return pool.window == window; });
@@ -123,7 +67,7 @@ Sequence& Cache::Impl::find(SequenceId id) {
   return sequence;
 }
 
-void Cache::Impl::take_page(Pool& pool, Table& table) {
+void Cache::Impl::append_page(Pool& pool, Table& table) {
   const TakenPage taken = pool.pages.take();
   table.pages.push_back(taken.page);
   if (taken.clean) return;
@@ -139,7 +83,7 @@ void Cache::Impl::take_page(Pool& pool, Table& table) {
 void Cache::Impl::drop_pages(Pool& pool, Table& table, int64_t end) {
   for (; table.first < end; ++table.first) {
     int32_t& page = table.pages[static_cast<size_t>(table.first)];
-    pool.pages.drop(page);
+    if (page != kNoPage) pool.pages.drop(page);
     page = kNoPage;
   }
 }
@@ -170,12 +114,12 @@ Result<std::unique_ptr<Cache>> Cache::create(backends::Backend& backend, std::sp
   std::unique_ptr<Cache> cache(new Cache);
   cache->impl_ = std::make_unique<Impl>();
   cache->impl_->n_pages = pages_for(options.max_tokens);
-  cache->impl_->max_state_copies = options.max_state_copies;
+  cache->impl_->options = options;
   cache->impl_->sequences.resize(static_cast<size_t>(options.max_sequences));
   for (const tensor::KvLayerSpec& layer : layers) {
     T9_TRY_VOID(cache->impl_->add_layer(backend, layer, options.type));
   }
-  T9_TRY(state_pool, StatePool::create(backend, state_layers, options.max_sequences + options.max_state_copies));
+  T9_TRY(state_pool, StatePool::create(backend, state_layers, options.max_sequences + options.max_kept_states));
   cache->impl_->state_pool = std::move(state_pool);
   return cache;
 }
@@ -194,13 +138,15 @@ Result<SequenceId> Cache::add_sequence() {
   return make_id(static_cast<size_t>(free - sequences.begin()), free->generation);
 }
 
-void Cache::remove_sequence(SequenceId id) {
-  Sequence& sequence = impl_->find(id);
-  for (size_t p = 0; p < impl_->pools.size(); ++p) {
-    impl_->drop_pages(impl_->pools[p], sequence.tables[p], sequence.n_pages);
-    impl_->give_memory_back(impl_->pools[p]);
+void Cache::remove_sequence(SequenceId id) { impl_->remove(impl_->find(id)); }
+
+void Cache::Impl::remove(Sequence& sequence) {
+  for (size_t p = 0; p < pools.size(); ++p) {
+    drop_pages(pools[p], sequence.tables[p], sequence.n_pages);
+    give_memory_back(pools[p]);
   }
-  impl_->state_pool.drop(sequence.state);
+  if (sequence.node != PrefixTree::kRoot) tree.drop_user(sequence.node);
+  state_pool.drop(sequence.state);
   sequence = {
       .alive = false, .generation = sequence.generation == kMaxGeneration ? 0 : sequence.generation + 1, .tables = {}};
 }
@@ -210,13 +156,14 @@ Result<void> Cache::grow(SequenceId id, int64_t n_tokens) {
   const int64_t n_new = pages_for(n_tokens) - sequence.n_pages;
   if (n_new <= 0) return {};
   for (const Pool& pool : impl_->pools) {
-    if (pool.pages.n_free() < n_new) {
+    if (pool.n_available() < n_new) {
       return fail(ErrorCode::kOutOfCapacity,
-                  fmt::format("KV cache: {} pages are needed, {} are free", n_new, pool.pages.n_free()));
+                  fmt::format("KV cache: {} pages are needed, {} are free", n_new, pool.n_available()));
     }
   }
+  impl_->make_room(n_new);
   for (size_t p = 0; p < impl_->pools.size(); ++p) {
-    for (int64_t i = 0; i < n_new; ++i) impl_->take_page(impl_->pools[p], sequence.tables[p]);
+    for (int64_t i = 0; i < n_new; ++i) impl_->append_page(impl_->pools[p], sequence.tables[p]);
   }
   sequence.n_pages += n_new;
   return {};
@@ -239,8 +186,7 @@ void Cache::set_length(SequenceId id, int64_t n_tokens) {
 }
 
 bool Cache::has_room(int64_t n_tokens) const {
-  return std::ranges::all_of(impl_->pools,
-                             [&](const Pool& pool) { return pool.pages.n_free() >= pages_for(n_tokens); });
+  return std::ranges::all_of(impl_->pools, [&](const Pool& pool) { return pool.n_available() >= pages_for(n_tokens); });
 }
 
 tensor::KvView Cache::view(std::span<const SequenceId> ids) {
@@ -264,28 +210,15 @@ tensor::StateView Cache::states(std::span<const SequenceId> ids) {
   return {.states = impl_->states, .n_sequences = static_cast<int32_t>(ids.size())};
 }
 
-Result<StateCopy> Cache::save_state(SequenceId id) {
-  StatePool& pool = impl_->state_pool;
-  const int64_t n_copies = pool.n_used() - std::ranges::count(impl_->sequences, true, &Sequence::alive);
-  if (n_copies >= impl_->max_state_copies) {
-    return fail(ErrorCode::kOutOfCapacity,
-                fmt::format("recurrent state: all {} copies are in use", impl_->max_state_copies));
-  }
-  const StateCopy copy{pool.take()};
-  pool.copy(impl_->find(id).state, copy.slot);
-  return copy;
-}
-
-void Cache::restore_state(SequenceId id, StateCopy copy) { impl_->state_pool.copy(copy.slot, impl_->find(id).state); }
-
-void Cache::drop_state(StateCopy copy) { impl_->state_pool.drop(copy.slot); }
-
 CacheStats Cache::stats() const {
   CacheStats stats{.pages_total = impl_->n_pages, .reserved_bytes = impl_->reserved_bytes};
   stats.state_bytes = impl_->state_pool.slot_bytes();
-  stats.states_used = impl_->state_pool.n_used();
+  stats.states_used = impl_->state_pool.n_used() - impl_->n_kept_states;
+  stats.states_kept = impl_->n_kept_states;
+  stats.pages_kept = impl_->tree.n_nodes();
+  stats.evictions = impl_->n_evictions;
   for (const Pool& pool : impl_->pools) {
-    stats.pages_used = std::max(stats.pages_used, pool.pages.n_used());
+    stats.pages_used = std::max(stats.pages_used, pool.pages.n_used() - pool.pages.n_idle());
     stats.bytes_per_page += pool.bytes_per_page;
     stats.resident_bytes += static_cast<size_t>(pool.pages.n_resident()) * pool.bytes_per_page;
   }

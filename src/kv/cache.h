@@ -20,32 +20,38 @@ struct SequenceId {
   friend bool operator==(SequenceId, SequenceId) = default;
 };
 
-// A saved copy of a sequence's recurrent state.
-struct StateCopy {
-  int32_t slot = -1;
-};
-
 struct CacheOptions {
   tensor::KvType type = tensor::KvType::kF16;
   int64_t max_tokens = 0;  // tokens all sequences may hold together; rounded up to pages
   int64_t max_sequences = 0;
-  int64_t max_state_copies = 0;  // that may exist at once beside the sequences' own state
+  // What is kept of ended sequences, and of running ones for others: pages, and copies of recurrent states. 0 pages: a
+  // sequence's pages go with it.
+  int64_t max_kept_pages = 0;
+  int64_t max_kept_states = 0;
 };
 
 struct CacheStats {
   int64_t pages_total = 0;    // of each pool
-  int64_t pages_used = 0;     // of the pool that has most in use
+  int64_t pages_used = 0;     // by sequences, of the pool where they are most
+  int64_t pages_kept = 0;     // for reuse, whether or not a sequence uses them too
   size_t bytes_per_page = 0;  // over all layers
   size_t reserved_bytes = 0;  // address space
   size_t resident_bytes = 0;  // of pages in use, and of free ones whose memory is kept for the next sequence
   size_t state_bytes = 0;     // recurrent state of one sequence; 0 for models without
-  int64_t states_used = 0;    // sequences and saved copies
+  int64_t states_used = 0;    // by sequences
+  int64_t states_kept = 0;    // for reuse
+  uint64_t evictions = 0;     // pages that were kept and made room for others
 };
 
 // Pages are 32 tokens of every layer of a pool; layers with the same window share a pool. Address space for
 // `max_tokens` is reserved at once in every pool; memory is paid for as pages are first written, and given back once
 // many pages are free (PagePool says how many are kept). A page is all zero when a sequence gets it, so attention may
 // multiply what lies behind the last token by 0. Likewise a new sequence's recurrent state is all zero.
+//
+// Reuse: full pages of sequences are kept in a tree by their tokens (prefix_tree.h) and given to sequences that begin
+// alike. Such pages are never written again. A page of which a part agrees is copied. Kept pages that no sequence uses
+// make room, oldest first and the ends of texts before their beginnings, when pages run out or are more than
+// max_kept_pages. By the numeric contract a page holds the same bits whoever computed it, in whatever pieces.
 class Cache {
  public:
   // Errors: kUnsupported when the backend can't hold `options.type`; kOutOfCapacity when the address space can't be
@@ -56,8 +62,19 @@ class Cache {
 
   // Errors: kOutOfCapacity when max_sequences exist.
   Result<SequenceId> add_sequence();
-  // Frees the sequence's pages. The handle is invalid afterwards.
+  // Drops the sequence's pages. The handle is invalid afterwards.
   void remove_sequence(SequenceId id);
+
+  // Gives the sequence what is kept of the longest beginning of `tokens` that another had, if that is more than it
+  // holds itself. Returns how many tokens it holds now. Models with recurrent layers go back to a kept state; sliding
+  // layers need all pages that the next row sees. REQUIRES: it holds tokens.first(its length), and pages for no more.
+  int64_t reuse(SequenceId id, std::span<const int32_t> tokens);
+  // Lets others have the full pages. `tokens` are those the sequence holds: call it before set_length.
+  void publish(SequenceId id, std::span<const int32_t> tokens);
+  // Also keeps the recurrent state as it is now. After publish(), at the end of a page.
+  void keep_state(SequenceId id);
+  // As remove_sequence, and keeps what it held, the last page and the state included.
+  void remove_and_keep(SequenceId id, std::span<const int32_t> tokens);
 
   // Makes room for the slots [0, n_tokens) of the sequence. All or nothing. Errors: kOutOfCapacity.
   Result<void> grow(SequenceId id, int64_t n_tokens);
@@ -66,20 +83,13 @@ class Cache {
   // go back to the pool. REQUIRES: n_tokens <= n_slots(id), and not below an earlier call.
   void set_length(SequenceId id, int64_t n_tokens);
 
-  // A page can be had for each of the next `n_tokens` tokens of a new sequence.
+  // A page can be had, if kept ones make room, for each of the next `n_tokens` tokens of a new sequence.
   bool has_room(int64_t n_tokens) const;
 
   // View for one step; index i of the result's tables is ids[i]. Valid until the next change of the cache.
   tensor::KvView view(std::span<const SequenceId> ids);
   // The same of the recurrent state, which a pass over these sequences advances.
   tensor::StateView states(std::span<const SequenceId> ids);
-
-  // Copies a sequence's recurrent state as it is now; the copy outlives the sequence. Pages can be cut at any token,
-  // recurrent state can only be gone back to where it was saved. Errors: kOutOfCapacity.
-  Result<StateCopy> save_state(SequenceId id);
-  // Puts a copy into a sequence, its own or another. The copy stays.
-  void restore_state(SequenceId id, StateCopy copy);
-  void drop_state(StateCopy copy);
 
   CacheStats stats() const;
 

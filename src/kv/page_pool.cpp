@@ -44,11 +44,39 @@ TakenPage PagePool::take() {
   return taken;
 }
 
+int32_t PagePool::sequences_of(int32_t page) const {
+  return references_[static_cast<size_t>(page)] - (held_[static_cast<size_t>(page)] ? 1 : 0);
+}
+
+bool PagePool::is_idle(int32_t page) const { return held_[static_cast<size_t>(page)] && sequences_of(page) == 0; }
+
+void PagePool::share(int32_t page) {
+  T9_CHECK(page >= 0 && page < n_touched_ && references_[static_cast<size_t>(page)] > 0);
+  if (is_idle(page)) --n_idle_;
+  ++references_[static_cast<size_t>(page)];
+}
+
 void PagePool::drop(int32_t page) {
-  T9_CHECK(page >= 0 && page < n_touched_);
-  int32_t& references = references_[static_cast<size_t>(page)];
-  T9_CHECK(references > 0);
-  if (--references > 0) return;
+  T9_CHECK(page >= 0 && page < n_touched_ && sequences_of(page) > 0);
+  unreference(page);
+  if (is_idle(page)) ++n_idle_;
+}
+
+void PagePool::hold(int32_t page) {
+  T9_CHECK(page >= 0 && page < n_touched_ && sequences_of(page) > 0 && !held_[static_cast<size_t>(page)]);
+  held_[static_cast<size_t>(page)] = true;
+  ++references_[static_cast<size_t>(page)];
+}
+
+void PagePool::let_go(int32_t page) {
+  T9_CHECK(page >= 0 && page < n_touched_ && held_[static_cast<size_t>(page)]);
+  if (is_idle(page)) --n_idle_;
+  held_[static_cast<size_t>(page)] = false;
+  unreference(page);
+}
+
+void PagePool::unreference(int32_t page) {
+  if (--references_[static_cast<size_t>(page)] > 0) return;
   --n_used_;
   kept_.push_back(page);
 }

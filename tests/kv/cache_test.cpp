@@ -137,12 +137,9 @@ TEST(Cache, MemoryOfManyFreePagesIsGivenBack) {
 constexpr tensor::StateLayerSpec kSmallState{.conv_floats = 6, .delta_floats = 24};
 constexpr tensor::StateLayerSpec kLargeState{.conv_floats = 100, .delta_floats = 70000};
 
-std::unique_ptr<Cache> make_state_cache(testing::MemoryBackend& backend, int64_t max_sequences, int64_t max_copies) {
+std::unique_ptr<Cache> make_state_cache(testing::MemoryBackend& backend, int64_t max_sequences) {
   return Cache::create(backend, std::vector{kFull}, std::vector{kSmallState, kLargeState},
-                       {.type = tensor::KvType::kF32,
-                        .max_tokens = 320,
-                        .max_sequences = max_sequences,
-                        .max_state_copies = max_copies})
+                       {.type = tensor::KvType::kF32, .max_tokens = 320, .max_sequences = max_sequences})
       .value();
 }
 
@@ -165,7 +162,7 @@ void fill_state(Cache& cache, SequenceId id, float value) {
 
 TEST(Cache, EverySequenceStartsWithItsOwnZeroState) {
   testing::MemoryBackend backend;
-  auto cache = make_state_cache(backend, 2, 0);
+  auto cache = make_state_cache(backend, 2);
   for (int round = 0; round < 3; ++round) {
     const auto a = cache->add_sequence().value();
     const auto b = cache->add_sequence().value();
@@ -178,28 +175,6 @@ TEST(Cache, EverySequenceStartsWithItsOwnZeroState) {
     cache->remove_sequence(a);
   }
   EXPECT_EQ(cache->stats().states_used, 0);
-}
-
-TEST(Cache, ASavedStateOutlivesItsSequence) {
-  testing::MemoryBackend backend;
-  auto cache = make_state_cache(backend, 2, 1);
-  const auto a = cache->add_sequence().value();
-  fill_state(*cache, a, 1.0f);
-  const StateCopy copy = cache->save_state(a).value();
-  const auto second = cache->save_state(a);
-  ASSERT_FALSE(second);
-  EXPECT_EQ(second.error().code(), ErrorCode::kOutOfCapacity);
-  fill_state(*cache, a, 2.0f);
-  cache->restore_state(a, copy);
-  EXPECT_TRUE(holds_only(*cache, a, 1.0f));
-  cache->remove_sequence(a);
-  const auto b = cache->add_sequence().value();
-  EXPECT_TRUE(holds_only(*cache, b, 0.0f));
-  cache->restore_state(b, copy);
-  EXPECT_TRUE(holds_only(*cache, b, 1.0f));
-  cache->drop_state(copy);
-  EXPECT_EQ(cache->stats().states_used, 1);
-  EXPECT_TRUE(cache->save_state(b).has_value());
 }
 
 TEST(Cache, ModelsWithoutStatePayNothingForIt) {

@@ -54,7 +54,7 @@ TEST(PagePoolDeathTest, ADoubleFreeIsOurMistake) {
   PagePool pool(2);
   const int32_t page = pool.take().page;
   pool.drop(page);
-  EXPECT_DEATH(pool.drop(page), "references > 0");
+  EXPECT_DEATH(pool.drop(page), "sequences_of");
 }
 
 }  // namespace
