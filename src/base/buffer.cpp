@@ -49,4 +49,8 @@ void Buffer::release(size_t offset, size_t bytes) {
   if (begin < end) ::madvise(data_ + begin, end - begin, MADV_DONTNEED);
 }
 
+uint64_t physical_memory_bytes() {
+  return static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
 }  // namespace tempo9

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "base/result.h"
@@ -32,5 +33,8 @@ class Buffer {
   std::byte* data_ = nullptr;
   size_t size_ = 0;
 };
+
+// Of the machine.
+uint64_t physical_memory_bytes();
 
 }  // namespace tempo9

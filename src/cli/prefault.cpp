@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cstdio>
 
+#include "base/buffer.h"
+
 namespace tempo9::cli {
 
 namespace {
@@ -14,11 +16,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kShowAfter{300};
 constexpr std::chrono::milliseconds kRedrawEvery{100};
-
-bool fits_into_memory(uint64_t bytes) {
-  const auto pages = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES));
-  return bytes < pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-}
 
 // Drawn on one line of stderr; gone when the work is done.
 class ProgressBar {
@@ -52,7 +49,7 @@ class ProgressBar {
 void prefault(std::span<const tensor::WeightView> weights) {
   uint64_t total = 0;
   for (const tensor::WeightView& weight : weights) total += weight.size_bytes();
-  if (total == 0 || !fits_into_memory(total)) return;
+  if (total == 0 || total >= physical_memory_bytes()) return;
   constexpr uint64_t kSlice = 8 << 20;
   const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   ProgressBar bar(total);

@@ -13,6 +13,7 @@
 
 #include "backends/cpu/cpu.h"
 #include "backends/reference/reference.h"
+#include "base/buffer.h"
 #include "base/mapped_file.h"
 #include "chat/chat_format.h"
 #include "cli/commands.h"
@@ -62,6 +63,9 @@ Result<chat::ChatFormat> make_chat_format(const ServeOptions& options, const ggu
   return format;
 }
 
+// One part in so many of the machine's memory may hold what is kept of earlier requests.
+constexpr uint64_t kKeptShare = 4;
+
 Result<Loaded> load(const ServeOptions& options) {
   T9_TRY(opened, gguf::File::open(options.gguf));
   std::shared_ptr<const gguf::File> file = std::move(opened);
@@ -72,7 +76,8 @@ Result<Loaded> load(const ServeOptions& options) {
   prefault(model.weights);
   const engine::EngineOptions engine_options{.context_length = std::min(options.max_length, model.info.context_length),
                                              .max_batch = options.max_batch,
-                                             .kv_type = backend->kv_types().front()};
+                                             .kv_type = backend->kv_types().front(),
+                                             .kept_bytes = static_cast<size_t>(physical_memory_bytes() / kKeptShare)};
   return Loaded{std::move(file),        std::move(model),   std::move(tokenizer),
                 std::move(chat_format), std::move(backend), engine_options};
 }
@@ -161,13 +166,14 @@ void print_summary(const Loaded& loaded, const ServeOptions& options, const std:
              "  context  {}\n"
              "  compute  {}, {} requests at once\n"
              "  memory   weights {}, {}\n"
+             "  reuse    up to {} of earlier prompts and answers are kept in memory\n"
              "  address  {}\n\n"
              "Try:\n  curl -N {}/v1/chat/completions -d '{{\"stream\":true,\"messages\":"
              "[{{\"role\":\"user\",\"content\":\"Hello!\"}}]}}'\n\n",
              TEMPO9_VERSION, name, info.architecture, static_cast<double>(info.n_parameters) / 1e9,
              human_bytes(file_bytes), main_dtype(*loaded.file), describe_context(loaded, options),
-             loaded.backend->description(), options.max_batch, human_bytes(file_bytes), describe_cache(loaded), url,
-             url);
+             loaded.backend->description(), options.max_batch, human_bytes(file_bytes), describe_cache(loaded),
+             human_bytes(static_cast<double>(loaded.engine_options.kept_bytes)), url, url);
 }
 
 // Every connection is a descriptor, and the usual soft limit of 1024 is the server's own limit of connections.

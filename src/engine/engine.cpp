@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "engine/check_request.h"
 #include "engine/limits.h"
+#include "engine/prompt_sharing.h"
 #include "engine/runner.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
@@ -72,6 +73,8 @@ class EngineThread final : public Engine {
 
   void admit();
   std::vector<SequenceState> states() const;
+  // Gives the sequence the pages that are there for its next tokens.
+  void reuse(Sequence& sequence);
   StepPlan plan();
   void apply(const StepPlan& plan);
   void commit(const StepPlan& plan, tensor::MatView<float> logits, Clock::time_point started);
@@ -241,15 +244,33 @@ std::vector<SequenceState> EngineThread::states() const {
                       .order = s->order,
                       .waited_ms = ms_between(s->submitted, now),
                       .active = s->pages.has_value(),
-                      .blocked = s->events->is_full()});
+                      .blocked = s->events->is_full(),
+                      .waits = s->waits,
+                      .stop = s->stop});
   }
   return states;
 }
 
-StepPlan EngineThread::plan() { return scheduler_.plan(states(), times_.prefill_rows_beside_decode()); }
+void EngineThread::reuse(Sequence& sequence) {
+  const std::span<const int32_t> tokens(sequence.tokens);
+  const int64_t n_found = cache_->reuse(*sequence.pages, tokens.first(tokens.size() - 1));  // the last gives the logits
+  if (!sequence.was_paused) sequence.n_reused += n_found - sequence.n_computed;
+  sequence.n_computed = n_found;
+}
+
+StepPlan EngineThread::plan() {
+  for (const std::unique_ptr<Sequence>& sequence : sequences_) {
+    if (sequence->pages && sequence->n_tokens() - sequence->n_computed > 1) reuse(*sequence);
+  }
+  share_prompts(sequences_, !model_.program.state_layers.empty());
+  return scheduler_.plan(states(), times_.prefill_rows_beside_decode());
+}
 
 void EngineThread::apply(const StepPlan& plan) {
-  for (const int32_t i : plan.pause) release(*sequences_[static_cast<size_t>(i)]);
+  for (const int32_t i : plan.pause) {
+    release(*sequences_[static_cast<size_t>(i)]);
+    sequences_[static_cast<size_t>(i)]->was_paused = true;
+  }
   for (const int32_t i : plan.resume) sequences_[static_cast<size_t>(i)]->pages = cache_->add_sequence().value();
   for (const StepPlan::Rows& rows : plan.rows) {
     Sequence& sequence = *sequences_[static_cast<size_t>(rows.sequence)];
@@ -264,7 +285,9 @@ void EngineThread::commit(const StepPlan& plan, tensor::MatView<float> logits, C
   for (const StepPlan::Rows& rows : plan.rows) {
     Sequence& sequence = *sequences_[static_cast<size_t>(rows.sequence)];
     sequence.n_computed = rows.end;
-    cache_->set_length(sequence.pages.value(), rows.end);
+    cache_->publish(*sequence.pages, std::span(sequence.tokens).first(static_cast<size_t>(rows.end)));
+    cache_->set_length(*sequence.pages, rows.end);
+    if (rows.end == sequence.stop) cache_->keep_state(*sequence.pages);
     if (rows.wants_logits) extend(sequence, logits.row_span(output++));
   }
   std::erase_if(sequences_, [](const auto& sequence) { return sequence->ended; });
@@ -278,6 +301,7 @@ void EngineThread::extend(Sequence& sequence, std::span<float> logits) {
   if (!sequence.first_token) {
     sequence.first_token = sequence.last_token;
     counted_.prompt_tokens += static_cast<uint64_t>(sequence.n_prompt);
+    counted_.reused_tokens += static_cast<uint64_t>(sequence.n_reused);
   }
   if (tokenizer_.is_end_of_generation(sampled->token) && !sequence.ignore_end) {
     return finish(sequence, FinishReason::kStop);
@@ -322,7 +346,10 @@ void EngineThread::end_all(const Error& error) {
 }
 
 void EngineThread::release(Sequence& sequence) {
-  if (sequence.pages) cache_->remove_sequence(*sequence.pages);
+  if (sequence.pages) {
+    cache_->remove_and_keep(*sequence.pages,
+                            std::span(sequence.tokens).first(static_cast<size_t>(sequence.n_computed)));
+  }
   sequence.pages.reset();
   sequence.n_computed = 0;
 }
@@ -351,6 +378,7 @@ void EngineThread::post_last(Sequence& sequence, Event event, std::string_view r
   const Clock::time_point first_token = sequence.first_token.value_or(now);
   Usage& usage = event.usage;
   usage.prompt_tokens = sequence.n_prompt;
+  usage.cached_tokens = sequence.n_reused;
   usage.completion_tokens = sequence.n_answer();
   usage.queue_ms = ms_between(sequence.submitted, first_row);
   usage.prefill_ms = ms_between(first_row, first_token);
@@ -376,11 +404,40 @@ void EngineThread::park() {
 void EngineThread::publish(const StepPlan& plan) {
   if (!plan.rows.empty()) ++counted_.steps;
   counted_.running = static_cast<int64_t>(sequences_.size());
-  counted_.kv_pages_used = cache_->stats().pages_used;
-  counted_.kv_pages_total = cache_->stats().pages_total;
+  const kv::CacheStats cache = cache_->stats();
+  counted_.kv_pages_used = cache.pages_used;
+  counted_.kv_pages_kept = cache.pages_kept;
+  counted_.kv_pages_total = cache.pages_total;
+  counted_.kv_evictions = cache.evictions;
   const std::lock_guard lock(mutex_);
   stats_ = counted_;
   last_progress_ = Clock::now();
+}
+
+// How many pages and recurrent states kept_bytes are.
+struct Kept {
+  int64_t n_pages = 0;
+  int64_t n_states = 0;
+};
+
+Kept divide_kept_bytes(backends::Backend& backend, const tensor::Program& program, const EngineOptions& options) {
+  size_t page_bytes = 0;
+  for (const tensor::KvLayerSpec& layer : program.kv_layers) {
+    const backends::KvPageBytes bytes = backend.kv_page_bytes(layer, options.kv_type);
+    page_bytes += bytes.k + bytes.v;
+  }
+  size_t state_bytes = 0;
+  for (const tensor::StateLayerSpec& layer : program.state_layers) {
+    state_bytes += static_cast<size_t>(layer.floats()) * sizeof(float);
+  }
+  Kept kept;
+  // More copies than this would only make the search for the oldest one long.
+  constexpr size_t kMaxStates = 1024;
+  if (state_bytes > 0) kept.n_states = static_cast<int64_t>(std::min(options.kept_bytes / 4 / state_bytes, kMaxStates));
+  if (state_bytes > 0 && kept.n_states == 0) return {};  // pages alone would be of no use
+  const size_t rest = options.kept_bytes - static_cast<size_t>(kept.n_states) * state_bytes;
+  if (page_bytes > 0) kept.n_pages = static_cast<int64_t>(rest / page_bytes);
+  return kept;
 }
 
 }  // namespace
@@ -396,9 +453,13 @@ Result<std::unique_ptr<Engine>> Engine::create(backends::Backend& backend, const
   }
   const int64_t kv_tokens =
       options.kv_tokens > 0 ? options.kv_tokens : options.max_batch * round_up_to_pages(options.context_length);
-  T9_TRY(cache,
-         kv::Cache::create(backend, model.program.kv_layers, model.program.state_layers,
-                           {.type = options.kv_type, .max_tokens = kv_tokens, .max_sequences = options.max_batch}));
+  const Kept kept = divide_kept_bytes(backend, model.program, options);
+  T9_TRY(cache, kv::Cache::create(backend, model.program.kv_layers, model.program.state_layers,
+                                  {.type = options.kv_type,
+                                   .max_tokens = kv_tokens,
+                                   .max_sequences = options.max_batch,
+                                   .max_kept_pages = kept.n_pages,
+                                   .max_kept_states = kept.n_states}));
   T9_TRY(runner,
          Runner::create(backend, model, *cache, {.max_rows = options.max_step_rows, .max_outputs = options.max_batch}));
   return std::make_unique<EngineThread>(model, tokenizer, options, std::move(cache), std::move(runner));

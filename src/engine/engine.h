@@ -17,6 +17,9 @@ struct EngineOptions {
   int64_t max_step_rows = 512;
   tensor::KvType kv_type = tensor::KvType::kF16;
   int64_t kv_tokens = 0;  // tokens the KV cache may hold in all; 0: max_batch * context_length, address space only
+  // Memory for pages and recurrent states that are kept for requests to come; 0: nothing is kept. States get at most a
+  // quarter of it.
+  size_t kept_bytes = size_t{1} << 30;
 };
 
 class Engine : public Service {

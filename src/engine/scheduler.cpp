@@ -38,6 +38,9 @@ class Planner {
  private:
   static int64_t held_pages(const SequenceState& s) { return s.active ? pages_for(s.n_computed) : 0; }
   static int64_t n_missing(const SequenceState& s) { return s.n_tokens - s.n_computed; }
+  static int64_t n_to_stop(const SequenceState& s) {
+    return s.stop > s.n_computed ? s.stop - s.n_computed : s.n_tokens - s.n_computed;
+  }
   static bool can_run(const SequenceState& s) { return s.active && !s.blocked; }
 
   std::vector<int32_t> by_age(auto&& is_wanted) const {
@@ -73,7 +76,8 @@ class Planner {
 
   void plan_prefills(int64_t budget) {
     const int64_t slice = budget;
-    std::vector<int32_t> indices = by_age([](const SequenceState& s) { return can_run(s) && n_missing(s) > 1; });
+    std::vector<int32_t> indices =
+        by_age([](const SequenceState& s) { return can_run(s) && !s.waits && n_missing(s) > 1; });
     std::ranges::stable_sort(indices, {}, [&](int32_t i) {
       return static_cast<double>(n_missing(state(i))) - static_cast<double>(slice) * state(i).waited_ms / kAgeingMs;
     });
@@ -81,7 +85,7 @@ class Planner {
       if (budget <= 0) return;
       if (!state(i).active) continue;
       if (!find_pages(i, 1)) continue;
-      const int64_t n = std::min({budget, n_missing(state(i)), n_slots_at_hand(i)});
+      const int64_t n = std::min({budget, n_missing(state(i)), n_slots_at_hand(i), n_to_stop(state(i))});
       add_rows(i, n);
       plan_.n_prefill_rows += n;
       budget -= n;

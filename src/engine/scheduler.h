@@ -17,6 +17,8 @@ struct SequenceState {
   double waited_ms = 0.0;  // since it was submitted
   bool active = false;     // has a place in the cache; false while paused
   bool blocked = false;    // its reader is behind: no rows
+  bool waits = false;      // for a prompt that another reads: no rows of its own prompt
+  int64_t stop = 0;        // no step reads its prompt across this token; 0: there is none
 };
 
 struct SchedulerLimits {

@@ -29,7 +29,11 @@ struct Sequence {
 
   std::optional<kv::SequenceId> pages;  // absent while it waits or is paused
   int64_t n_computed = 0;               // tokens whose K and V are in the pages
-  bool ended = false;                   // its last event was posted
+  int64_t n_reused = 0;                 // of the prompt, that were there already
+  bool was_paused = false;              // what it finds again is its own
+  bool waits = false;                   // an older one is reading a part of the same prompt
+  int64_t stop = 0;    // a step must not read beyond this token: a state is to be kept there; 0: any may
+  bool ended = false;  // its last event was posted
 
   Sampler sampler;
   Output output;

@@ -32,10 +32,13 @@ struct ServiceStats {
   int64_t waiting = 0;
   uint64_t steps = 0;            // engine steps since start
   double last_step_age_s = 0.0;  // seconds since a step ended; 0 while nothing is queued or running
-  uint64_t prompt_tokens = 0;
+  uint64_t prompt_tokens = 0;    // of prompts that were read to their end, those reused included
+  uint64_t reused_tokens = 0;    // of them, tokens whose pages were there already
   uint64_t completion_tokens = 0;
   uint64_t cancelled = 0;
-  int64_t kv_pages_used = 0;
+  int64_t kv_pages_used = 0;  // by requests
+  int64_t kv_pages_kept = 0;  // for requests to come, whether or not one uses them too
+  uint64_t kv_evictions = 0;  // pages that were kept and made room
   int64_t kv_pages_total = 0;
 };
 

@@ -45,8 +45,8 @@ struct CacheStats {
 
 // Pages are 32 tokens of every layer of a pool; layers with the same window share a pool. Address space for
 // `max_tokens` is reserved at once in every pool; memory is paid for as pages are first written, and given back once
-// many pages are free (PagePool says how many are kept). A page is all zero when a sequence gets it, so attention may
-// multiply what lies behind the last token by 0. Likewise a new sequence's recurrent state is all zero.
+// many pages are free (PagePool says how many are kept). A page is all zero when a sequence gets it, or a copy of
+// another: attention may multiply what lies behind the last token by 0. A new sequence's recurrent state is all zero.
 //
 // Reuse: full pages of sequences are kept in a tree by their tokens (prefix_tree.h) and given to sequences that begin
 // alike. Such pages are never written again. A page of which a part agrees is copied. Kept pages that no sequence uses

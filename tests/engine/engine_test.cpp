@@ -152,6 +152,59 @@ std::vector<Request> random_requests(uint32_t seed, int n, int64_t context) {
   return requests;
 }
 
+TEST_F(EngineTest, PromptsThatBeginAlikeAreReadOnce) {
+  int64_t n_rows = 0;
+  Gate& gate = gate_;
+  on_run_ = [&](const tensor::Batch& batch) {
+    gate.pass();
+    n_rows += batch.n_rows();
+  };
+  start({.max_batch = 4, .max_step_rows = 64});
+  std::vector<Request> requests;
+  std::vector<std::shared_ptr<Stream>> streams;
+  for (int32_t i = 0; i < 4; ++i) {
+    std::vector<int32_t> prompt(200);
+    for (int32_t t = 0; t < 200; ++t) prompt[static_cast<size_t>(t)] = t < 180 ? 2 + t % 50 : 2 + i;
+    requests.push_back(request(prompt, 1));
+    streams.push_back(submit(requests.back()));
+  }
+  gate_.open();
+  int64_t n_reused = 0;
+  for (const auto& stream : streams) n_reused += read_all(*stream).usage.cached_tokens;
+  // The first reads all, each of the others no more than what lies behind the last page that it shares with the first.
+  EXPECT_GE(n_reused, 3 * 160);
+  EXPECT_EQ(n_rows + n_reused, 4 * 200);
+  expect_no_pages();
+}
+
+TEST_F(EngineTest, AFollowerReadsOnWhenItsLeaderGoes) {
+  start_gated({.max_batch = 2, .max_step_rows = 32});
+  const std::vector<int32_t> prompt(200, 5);
+  const auto leader = submit(request(prompt, 1));
+  const auto follower = submit(request(prompt, 1));
+  gate_.wait_for(1);
+  gate_.allow(2);
+  gate_.wait_for(3);
+  leader->cancel();
+  gate_.open();
+  const Answer answer = read_all(*follower);
+  EXPECT_TRUE(answer.finish);
+  EXPECT_GE(answer.usage.cached_tokens, 64);
+  EXPECT_LT(answer.usage.cached_tokens, 199);
+  expect_no_pages();
+}
+
+TEST_F(EngineTest, AConversationThatGoesOnIsReadFromWhereItEnded) {
+  start();
+  const Answer first = run(request(std::vector<int32_t>(100, 7), 20));
+  std::vector<int32_t> next(100, 7);
+  next.insert(next.end(), first.tokens.begin(), first.tokens.end());
+  const int64_t n_known = std::ssize(next) - 1;  // the last token of an answer is sampled, not computed
+  next.insert(next.end(), {9, 10, 11});
+  EXPECT_EQ(run(request(next, 1)).usage.cached_tokens, n_known);
+  expect_no_pages();
+}
+
 TEST_F(EngineTest, AnAnswerIsTheSameWhateverItRunsWith) {
   const int64_t context = 300;
   const std::vector<Request> requests = random_requests(1, 40, context);

@@ -1,5 +1,5 @@
-// The engine with real (tiny) models on both backends: who shares the batch, and how prompts are cut, does not
-// change an answer.
+// The engine with real (tiny) models on both backends: who shares the batch, how prompts are cut, and what is reused of
+// earlier ones does not change an answer.
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
 
@@ -85,6 +85,42 @@ class GoldenEngine : public ::testing::TestWithParam<Case> {
     return answers;
   }
 
+  // An answer down to the bits of its logits, as far as they show.
+  struct Bits {
+    std::vector<int32_t> tokens;
+    std::vector<float> logprobs;
+    friend bool operator==(const Bits&, const Bits&) = default;
+  };
+  struct Answered {
+    std::vector<Bits> bits;
+    int64_t n_reused = 0;
+  };
+
+  // `together`: all at once; else one after another.
+  static Answered bits_of(Engine& engine, const std::vector<Request>& requests, bool together) {
+    Answered answered;
+    std::vector<std::shared_ptr<Stream>> streams;
+    const auto read = [&](Stream& stream) {
+      Bits bits;
+      while (true) {
+        const Event event = stream.wait();
+        bits.tokens.insert(bits.tokens.end(), event.tokens.begin(), event.tokens.end());
+        for (const TokenInfo& info : event.logprobs) bits.logprobs.push_back(info.chosen.logprob);
+        if (!event.finish) continue;
+        answered.n_reused += event.usage.cached_tokens;
+        answered.bits.push_back(std::move(bits));
+        return;
+      }
+    };
+    for (const Request& request : requests) {
+      streams.push_back(engine.submit(request).value());
+      if (!together) read(*streams.back());
+    }
+    if (!together) return answered;
+    for (const auto& stream : streams) read(*stream);
+    return answered;
+  }
+
   // The golden's tokens up to and including position `last`, as far as there are any.
   Request request(int32_t last, int64_t max_tokens) const {
     last = std::min(last, static_cast<int32_t>(golden_.tokens.size()) - 1);
@@ -121,9 +157,41 @@ TEST_P(GoldenEngine, EightTogetherAnswerAsEachAlone) {
   EXPECT_EQ(answers(requests, {.context_length = 256, .max_batch = 8, .max_step_rows = 64, .kv_tokens = 384}), alone);
 }
 
+TEST_P(GoldenEngine, WhatIsReusedChangesNothing) {
+  std::vector<Request> requests;
+  for (const int32_t last : {39, 63, 64, 99, 159, 99, 63, 31}) requests.push_back(request(last, 12));
+  for (const size_t n_alike : {20u, 64u, 70u}) {  // other texts that begin alike
+    requests.push_back(request(110, 12));
+    std::reverse(requests.back().prompt.begin() + static_cast<int64_t>(n_alike), requests.back().prompt.end());
+  }
+  for (Request& r : requests) r.logprobs = true;
+
+  const auto backend = make_backend(GetParam().backend);
+  const SilentTokenizer tokenizer(model_.info.n_vocab);
+  EngineOptions options{.context_length = 256, .max_batch = 8, .kv_type = backend->kv_types().front(), .kept_bytes = 0};
+  const auto cold = Engine::create(*backend, model_, tokenizer, options).value();
+  const Answered alone = bits_of(*cold, requests, /*together=*/false);
+  EXPECT_EQ(alone.n_reused, 0);
+  cold->stop();
+
+  options.kept_bytes = size_t{64} << 20;
+  for (const bool together : {false, true}) {
+    const auto warm = Engine::create(*backend, model_, tokenizer, options).value();
+    for (int round = 0; round < 2; ++round) {
+      const Answered again = bits_of(*warm, requests, together);
+      EXPECT_GT(again.n_reused, 300) << "together " << together << " round " << round;
+      EXPECT_EQ(again.bits, alone.bits) << "together " << together << " round " << round;
+    }
+    warm->stop();
+    EXPECT_EQ(warm->stats().kv_pages_used, 0);
+  }
+}
+
 constexpr Case kFloatCases[]{{"llama", "reference"}, {"gemma3", "reference"}, {"llama", "cpu"}, {"gemma3", "cpu"}};
+constexpr Case kOtherCases[]{{"gpt-oss", "cpu"}, {"mistral3", "cpu"}, {"qwen3moe", "cpu"}};
 INSTANTIATE_TEST_SUITE_P(Float, FloatGoldenEngine, ::testing::ValuesIn(kFloatCases));
 INSTANTIATE_TEST_SUITE_P(Float, GoldenEngine, ::testing::ValuesIn(kFloatCases));
+INSTANTIATE_TEST_SUITE_P(Other, GoldenEngine, ::testing::ValuesIn(kOtherCases));
 INSTANTIATE_TEST_SUITE_P(Quantised, GoldenEngine,
                          ::testing::Values(Case{"quant/Q4_K_M", "cpu"}, Case{"quant/Q8_0", "cpu"}));
 

@@ -44,7 +44,7 @@ struct Metric {
 };
 
 using Stats = engine::ServiceStats;
-constexpr std::array<Metric, 9> kMetrics = {{
+constexpr std::array<Metric, 12> kMetrics = {{
     {"tempo9_requests_running", "gauge", "Requests in the batch.",
      [](const Stats& s) { return static_cast<double>(s.running); }},
     {"tempo9_requests_waiting", "gauge", "Requests in the queue.",
@@ -57,10 +57,16 @@ constexpr std::array<Metric, 9> kMetrics = {{
      [](const Stats& s) { return s.last_step_age_s; }},
     {"tempo9_prompt_tokens_total", "counter", "Prompt tokens taken in.",
      [](const Stats& s) { return static_cast<double>(s.prompt_tokens); }},
+    {"tempo9_prompt_tokens_reused_total", "counter", "Of them, tokens whose pages of the KV cache were there already.",
+     [](const Stats& s) { return static_cast<double>(s.reused_tokens); }},
     {"tempo9_completion_tokens_total", "counter", "Tokens sampled.",
      [](const Stats& s) { return static_cast<double>(s.completion_tokens); }},
-    {"tempo9_kv_pages_used", "gauge", "Pages of the KV cache in use.",
+    {"tempo9_kv_pages_used", "gauge", "Pages of the KV cache that requests use.",
      [](const Stats& s) { return static_cast<double>(s.kv_pages_used); }},
+    {"tempo9_kv_pages_kept", "gauge", "Pages kept for requests to come, whether or not one uses them too.",
+     [](const Stats& s) { return static_cast<double>(s.kv_pages_kept); }},
+    {"tempo9_kv_evictions_total", "counter", "Kept pages that made room for others.",
+     [](const Stats& s) { return static_cast<double>(s.kv_evictions); }},
     {"tempo9_kv_pages_total", "gauge", "Pages the KV cache may have.",
      [](const Stats& s) { return static_cast<double>(s.kv_pages_total); }},
 }};
