@@ -188,7 +188,8 @@ TEST_P(GoldenEngine, WhatIsReusedChangesNothing) {
 }
 
 constexpr Case kFloatCases[]{{"llama", "reference"}, {"gemma3", "reference"}, {"llama", "cpu"}, {"gemma3", "cpu"}};
-constexpr Case kOtherCases[]{{"gpt-oss", "cpu"}, {"mistral3", "cpu"}, {"qwen3moe", "cpu"}};
+constexpr Case kOtherCases[]{{"gpt-oss", "cpu"},  {"mistral3", "cpu"}, {"qwen3moe", "cpu"},  {"gemma4", "cpu"},
+                             {"gemma4-e", "cpu"}, {"qwen35", "cpu"},   {"qwen35moe", "cpu"}, {"qwen35", "reference"}};
 INSTANTIATE_TEST_SUITE_P(Float, FloatGoldenEngine, ::testing::ValuesIn(kFloatCases));
 INSTANTIATE_TEST_SUITE_P(Float, GoldenEngine, ::testing::ValuesIn(kFloatCases));
 INSTANTIATE_TEST_SUITE_P(Other, GoldenEngine, ::testing::ValuesIn(kOtherCases));
