@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "tensor/op_fields.h"
 
 namespace tempo9::backends::cpu {
 
@@ -20,19 +21,19 @@ namespace {
 constexpr size_t kCellAlignment = 64;
 size_t align(size_t bytes) { return (bytes + kCellAlignment - 1) / kCellAlignment * kCellAlignment; }
 
-// The values that an operation reads.
-struct Reads {
-  std::vector<ValueId> operator()(const tensor::Embed&) const { return {}; }
-  std::vector<ValueId> operator()(const tensor::Add& op) const { return {op.a, op.b}; }
-  std::vector<ValueId> operator()(const tensor::KvWrite& op) const { return {op.k, op.v}; }
-  std::vector<ValueId> operator()(const tensor::Attention& op) const { return {op.q}; }
-  std::vector<ValueId> operator()(const tensor::GatedActivation& op) const { return {op.gate, op.up}; }
-  std::vector<ValueId> operator()(const tensor::Concat& op) const { return {op.a, op.b}; }
-  std::vector<ValueId> operator()(const tensor::GateRows& op) const { return {op.gate, op.x}; }
-  std::vector<ValueId> operator()(const tensor::Experts& op) const { return {op.x, op.router}; }
-  std::vector<ValueId> operator()(const tensor::DeltaNet& op) const { return {op.qkv, op.beta, op.alpha}; }
-  std::vector<ValueId> operator()(const tensor::Input&) const { return {}; }
-  std::vector<ValueId> operator()(const auto& op) const { return {op.x}; }
+// Whether every value that an operation reads has been made.
+struct Inputs {
+  const std::vector<CellId>& value_cells;
+  bool are_made = true;
+
+  void input(ValueId id) { are_made = are_made && value_cells[static_cast<size_t>(id)] >= 0; }
+  void output(ValueId) {}
+  void weight(WeightId) {}
+  void frequencies(int32_t) {}
+  void axes(int32_t) {}
+  void kv_layer(int32_t) {}
+  void state_layer(int32_t) {}
+  void plain(const auto&) {}
 };
 
 struct WorksOn {
@@ -120,9 +121,9 @@ Result<size_t> Planner::emit_next() {
 bool Planner::is_ready(size_t index) const {
   if (done_[index]) return false;
   const tensor::Op& op = program_.ops[index];
-  for (const ValueId id : std::visit(Reads{}, op)) {
-    if (value_cells_[static_cast<size_t>(id)] < 0) return false;
-  }
+  Inputs inputs{.value_cells = value_cells_};
+  std::visit([&](const auto& fields) { tensor::visit_fields(fields, inputs); }, op);
+  if (!inputs.are_made) return false;
   const auto* attention = std::get_if<tensor::Attention>(&op);
   return attention == nullptr || std::ranges::count(pending_writes_, attention->kv_layer) == 0;
 }
