@@ -82,13 +82,8 @@ class TensorUses {
  public:
   TensorUses(const models::Model* model, const kernels::Isa& isa) : is_known_(model != nullptr), isa_(isa) {
     if (!model) return;
-    const std::vector<WeightUse> uses = weight_uses(model->program);
-    for (size_t i = 0; i < uses.size(); ++i) {
-      WeightUse& use = uses_[model->program.weights[i].name];
-      use.is_lookup |= uses[i].is_lookup;
-      use.is_product |= uses[i].is_product;
-      use.is_vector |= uses[i].is_vector;
-    }
+    add(model->program);
+    if (model->draft) add(model->draft->program);
   }
 
   // Adds "use" and, for products, "kernel"; or "refused" with the reason.
@@ -110,6 +105,16 @@ class TensorUses {
   }
 
  private:
+  void add(const tensor::Program& program) {
+    const std::vector<WeightUse> uses = weight_uses(program);
+    for (size_t i = 0; i < uses.size(); ++i) {
+      WeightUse& use = uses_[program.weights[i].name];
+      use.is_lookup |= uses[i].is_lookup;
+      use.is_product |= uses[i].is_product;
+      use.is_vector |= uses[i].is_vector;
+    }
+  }
+
   bool is_known_;
   const kernels::Isa& isa_;
   std::map<std::string, WeightUse, std::less<>> uses_;

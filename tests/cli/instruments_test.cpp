@@ -98,6 +98,11 @@ TEST_F(Instruments, InspectSaysHowEachTensorIsMultiplied) {
   EXPECT_EQ(run("inspect --isa sse " + golden("llama/model.gguf"), true).exit_code, 1);
 }
 
+TEST_F(Instruments, InspectKnowsTheTensorsOfABlockThatDrafts) {
+  const Json json = Json::parse(run("inspect " + golden("qwen35/model.gguf")).text);
+  for (const Json& tensor : json["tensors"]) EXPECT_FALSE(tensor["use"].empty()) << tensor["name"];
+}
+
 TEST_F(Instruments, InspectMarksTensorsThatAreRefusedOrNotUsed) {
   ModelFile file = ModelFile::read(golden("llama/model.gguf"));
   file.add_tensor("extra", {4, 4});
