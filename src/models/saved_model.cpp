@@ -112,12 +112,26 @@ std::vector<std::string> read_texts(ByteReader& in) {
   return texts;
 }
 
+// The model's own program makes all its rows from tokens; only the block that drafts is given some.
+Result<void> check_main(const tensor::Program& program) {
+  for (const tensor::Op& op : program.ops) {
+    if (std::holds_alternative<tensor::Input>(op))
+      return fail(ErrorCode::kInvalidInput, "a model that needs input rows");
+  }
+  return {};
+}
+
 void write_info(ByteWriter& out, const ModelInfo& info) {
   for (const int64_t x : {info.context_length, info.n_layers, info.n_embd, info.n_parameters}) out.number(x);
 }
 
-void read_info(ByteReader& in, ModelInfo& info) {
-  for (int64_t* x : {&info.context_length, &info.n_layers, &info.n_embd, &info.n_parameters}) *x = in.number<int64_t>();
+Result<void> read_info(ByteReader& in, ModelInfo& info) {
+  for (int64_t* x : {&info.context_length, &info.n_layers, &info.n_embd, &info.n_parameters}) {
+    *x = in.number<int64_t>();
+    if (*x <= 0) return fail(ErrorCode::kInvalidInput, "a size below 1");
+  }
+  if (info.context_length > INT32_MAX) return fail(ErrorCode::kInvalidInput, "a context beyond positions of 32 bits");
+  return {};
 }
 
 void write_draft(ByteWriter& out, const std::optional<DraftModel>& draft) {
@@ -156,16 +170,18 @@ bool is_saved_model(std::span<const std::byte> bytes) {
 }
 
 std::vector<std::byte> save_model(const Model& model) {
+  // A new member does not compile here before it is saved below, or known to follow from the rest: file and weights do.
+  [[maybe_unused]] const auto& [file, info, program, weights, draft, read_tensors, warnings] = model;
   ByteWriter out;
   for (const char c : kMagic) out.number(c);
   out.number(kFormat);
   out.text(kCodeDigest);
-  write_texts(out, model.read_tensors);
-  out.number(digest_of(*model.file, model.read_tensors));
-  write_info(out, model.info);
-  write_texts(out, model.warnings);
-  graph::write_program(model.program, out);
-  write_draft(out, model.draft);
+  write_texts(out, read_tensors);
+  out.number(digest_of(*file, read_tensors));
+  write_info(out, info);
+  write_texts(out, warnings);
+  graph::write_program(program, out);
+  write_draft(out, draft);
   out.number(checksum(out.data()));
   return out.data();
 }
@@ -185,9 +201,10 @@ Result<Model> restore_model(std::shared_ptr<const gguf::File> file, std::span<co
   }
   T9_TRY(names, read_names(*file));
   model.info = std::move(names);
-  read_info(in, model.info);
+  T9_TRY_VOID(read_info(in, model.info));
   model.warnings = read_texts(in);
   T9_TRY(program, graph::read_program(in));
+  T9_TRY_VOID(check_main(program));
   T9_TRY(draft, read_draft(in, *file, program));
   T9_TRY_VOID(in.status());
   if (!in.is_at_end()) return fail(ErrorCode::kInvalidInput, "bytes after the end");

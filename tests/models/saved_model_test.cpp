@@ -9,6 +9,7 @@
 #include "base/byte_stream.h"
 #include "cli/evaluate.h"
 #include "goldens.h"
+#include "graph/builder.h"
 #include "graph/program_bytes.h"
 #include "model_file.h"
 
@@ -162,6 +163,19 @@ TEST(SavedModel, WithAnyByteChangedAndTheChecksumToFitRunsOrIsRefused) {
     }
     EXPECT_GT(n_run, 0u);
   }
+}
+
+TEST(SavedModel, WhoseProgramNeedsInputRowsIsRefused) {
+  const ModelFile::Loaded content = read_golden("llama").load();
+  models::Model model = content.model.value();
+  graph::Builder b;
+  const graph::Weight table =
+      b.weight({.name = "token_embd.weight", .dtype = tensor::DType::kBF16, .cols = 64, .rows = 512});
+  const graph::Node logits = b.matmul("logits", b.select_outputs("last", b.input("rows", 64)), table);
+  model.program = std::move(b).finish(logits);
+  const auto restored = restore_model(model.file, save_model(model));
+  ASSERT_FALSE(restored.has_value());
+  EXPECT_NE(restored.error().message().find("input rows"), std::string::npos) << restored.error().message();
 }
 
 TEST(SavedModel, IsKnownByItsFirstBytes) {
