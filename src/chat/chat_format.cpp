@@ -84,15 +84,19 @@ ChatFormat ChatFormat::create(const gguf::Metadata& metadata, const tokenizer::T
   ChatFormat format =
       from_source(source, token_text(tokenizer, tokenizer.bos()), token_text(tokenizer, tokenizer.eos()));
   if (source.empty())
-    format.default_ = {nullptr, "the model file has no chat template (--chat-template FILE gives one)"};
+    format.default_ = {.problem = "the model file has no chat template (--chat-template FILE gives one)"};
   const std::string tool_source = find_text(metadata, fmt::format("{}.{}", kTemplateKey, kToolTemplateName));
-  if (!tool_source.empty()) format.with_tools_ = parse(tool_source);
+  if (!tool_source.empty()) {
+    format.with_tools_ = parse(tool_source);
+    format.dialect_ = &tools::choose_dialect(tool_source);
+  }
   return format;
 }
 
 ChatFormat ChatFormat::from_source(std::string_view source, std::string bos_token, std::string eos_token) {
   ChatFormat format;
   format.default_ = parse(source);
+  format.dialect_ = &tools::choose_dialect(source);
   format.bos_token_ = std::move(bos_token);
   format.eos_token_ = std::move(eos_token);
   return format;
@@ -100,8 +104,19 @@ ChatFormat ChatFormat::from_source(std::string_view source, std::string bos_toke
 
 ChatFormat::Source ChatFormat::parse(std::string_view source) {
   auto parsed = Template::parse(source);
-  if (!parsed) return {nullptr, "the chat template does not parse: " + parsed.error().message()};
-  return {std::make_shared<const Template>(*std::move(parsed)), ""};
+  if (!parsed) return {.problem = "the chat template does not parse: " + parsed.error().message()};
+  Efforts efforts = Efforts::kNone;
+  if (source.find("reasoning_effort") != std::string_view::npos) {
+    efforts = source.find("xhigh") != std::string_view::npos ? Efforts::kToXhigh : Efforts::kToHigh;
+  }
+  return {.parsed = std::make_shared<const Template>(*std::move(parsed)), .problem = "", .efforts = efforts};
+}
+
+// The template's own level; some raise for any other word. Thinking cannot be switched off by it.
+std::string_view ChatFormat::effort_level(Efforts efforts, std::string_view effort) {
+  if (effort == "none" || effort == "minimal" || effort == "low") return "low";
+  if (effort == "medium") return "medium";
+  return efforts == Efforts::kToXhigh ? "xhigh" : "high";
 }
 
 Result<Rendered> ChatFormat::render_with(const Source& source, const Json& variables,
@@ -117,7 +132,12 @@ Result<Rendered> ChatFormat::render(const Conversation& conversation, std::chron
   options.trusted_variables.emplace_back("messages[].role");
   const bool has_tool_template = with_tools_.parsed || !with_tools_.problem.empty();
   const Source& source = !conversation.tools.empty() && has_tool_template ? with_tools_ : default_;
-  return render_with(source, template_variables(conversation, bos_token_, eos_token_), options);
+  Json variables = template_variables(conversation, bos_token_, eos_token_);
+  const bool has_effort = !conversation.reasoning_effort.empty() && !variables.contains("reasoning_effort");
+  if (has_effort && source.efforts != Efforts::kNone) {
+    variables["reasoning_effort"] = effort_level(source.efforts, conversation.reasoning_effort);
+  }
+  return render_with(source, variables, options);
 }
 
 Result<Rendered> ChatFormat::render_raw(const Json& variables, std::chrono::system_clock::time_point now) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -9,6 +10,7 @@
 #include "base/result.h"
 #include "chat/message.h"
 #include "chat/template/template.h"
+#include "chat/tools/dialect.h"
 #include "gguf/file.h"
 #include "tokenizer/tokenizer.h"
 
@@ -31,20 +33,32 @@ class ChatFormat {
   // The template's variables given as they are (`render --raw-context`).
   Result<Rendered> render_raw(const Json& variables, std::chrono::system_clock::time_point now) const;
 
+  // How the model writes tool calls and reasoning, as its template tells.
+  const tools::Dialect& dialect() const { return *dialect_; }
   // Why there is no usable template; empty when there is one.
   const std::string& problem() const { return default_.problem; }
 
  private:
+  // The levels of reasoning that a template knows.
+  enum class Efforts : uint8_t {
+    kNone,
+    kToHigh,   // low, medium, high
+    kToXhigh,  // low, medium, xhigh
+  };
+
   struct Source {
     std::shared_ptr<const Template> parsed;
     std::string problem;
+    Efforts efforts = Efforts::kNone;
   };
 
   static Source parse(std::string_view source);
+  static std::string_view effort_level(Efforts efforts, std::string_view effort);
   Result<Rendered> render_with(const Source& source, const Json& variables, const RenderOptions& options) const;
 
   Source default_;
   Source with_tools_;  // both empty: the default serves
+  const tools::Dialect* dialect_ = nullptr;
   std::string bos_token_;
   std::string eos_token_;
 };

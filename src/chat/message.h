@@ -34,6 +34,9 @@ struct Conversation {
   std::vector<Json> tools;  // {"type":"function","function":{…}}, client key order
   bool add_generation_prompt = true;
   Json template_kwargs = Json::object();  // chat_template_kwargs and what dialects derive (enable_thinking, …)
+  // none, minimal, low, medium, high, xhigh or max; empty when the client did not say. A template is given the level of
+  // its own that comes nearest, unless template_kwargs has one.
+  std::string reasoning_effort;
 };
 
 }  // namespace tempo9::chat

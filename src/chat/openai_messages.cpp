@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
+#include <string_view>
 
 #include "chat/json_text.h"
 
@@ -265,24 +267,55 @@ Result<std::optional<bool>> optional_bool(const Json& body, const char* key) {
   return value->get<bool>();
 }
 
-// chat_template_kwargs win over enable_thinking, which wins over reasoning_effort. Which levels of effort a model knows
-// is not decided here: an effort only switches thinking on or off.
-Result<Json> parse_template_kwargs(const Json& body) {
+constexpr std::string_view kEfforts[] = {"none", "minimal", "low", "medium", "high", "xhigh", "max"};
+
+Result<std::string> parse_effort(const Json& object, const char* key, const std::string& path) {
+  const Json* effort = find_member(object, key);
+  if (!effort) return std::string();
+  if (!effort->is_string()) return wrong_type(path, "a string", *effort);
+  const std::string name = *effort;
+  if (std::ranges::find(kEfforts, name) != std::end(kEfforts)) return name;
+  return wrong_value(path, fmt::format("Invalid value for '{}': '{}'. Supported values are: '{}'.", path, name,
+                                       fmt::join(kEfforts, "', '")));
+}
+
+// Whether thinking is on or off, and how much of it, as far as the client said.
+struct Thinking {
+  std::optional<bool> is_on;
+  std::string effort;
+};
+
+// enable_thinking wins over reasoning_effort, which wins over the same in the object `reasoning`.
+Result<Thinking> parse_thinking(const Json& body) {
+  Thinking thinking;
+  T9_TRY(effort, parse_effort(body, "reasoning_effort", "reasoning_effort"));
+  thinking.effort = std::move(effort);
+  if (const Json* reasoning = find_member(body, "reasoning")) {
+    if (!reasoning->is_object()) return wrong_type("reasoning", "an object", *reasoning);
+    T9_TRY(other, parse_effort(*reasoning, "effort", "reasoning.effort"));
+    if (thinking.effort.empty()) thinking.effort = std::move(other);
+    const Json* enabled = find_member(*reasoning, "enabled");
+    if (enabled && !enabled->is_boolean()) return wrong_type("reasoning.enabled", "a boolean", *enabled);
+    if (enabled) thinking.is_on = enabled->get<bool>();
+  }
+  if (!thinking.effort.empty()) thinking.is_on = thinking.effort != "none";
+  T9_TRY(enable_thinking, optional_bool(body, "enable_thinking"));
+  if (enable_thinking) thinking.is_on = enable_thinking;
+  return thinking;
+}
+
+// chat_template_kwargs win over everything.
+Result<void> read_template_kwargs(const Json& body, Conversation& conversation) {
   Json kwargs = Json::object();
   if (const Json* given = find_member(body, "chat_template_kwargs")) {
     if (!given->is_object()) return wrong_type("chat_template_kwargs", "an object", *given);
     kwargs = *given;
   }
-  T9_TRY(enable_thinking, optional_bool(body, "enable_thinking"));
-  const Json* effort = find_member(body, "reasoning_effort");
-  if (effort && !effort->is_string()) return wrong_type("reasoning_effort", "a string", *effort);
-  if (kwargs.contains("enable_thinking")) return kwargs;
-  if (enable_thinking) {
-    kwargs["enable_thinking"] = *enable_thinking;
-  } else if (effort) {
-    kwargs["enable_thinking"] = *effort != "none";
-  }
-  return kwargs;
+  T9_TRY(thinking, parse_thinking(body));
+  if (thinking.is_on && !kwargs.contains("enable_thinking")) kwargs["enable_thinking"] = *thinking.is_on;
+  conversation.template_kwargs = std::move(kwargs);
+  conversation.reasoning_effort = std::move(thinking.effort);
+  return {};
 }
 
 }  // namespace
@@ -333,8 +366,7 @@ Result<Conversation> parse_openai_conversation(const Json& body) {
   }
   T9_TRY(add_generation_prompt, optional_bool(body, "add_generation_prompt"));
   conversation.add_generation_prompt = add_generation_prompt.value_or(true);
-  T9_TRY(kwargs, parse_template_kwargs(body));
-  conversation.template_kwargs = std::move(kwargs);
+  T9_TRY_VOID(read_template_kwargs(body, conversation));
   return conversation;
 }
 

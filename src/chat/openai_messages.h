@@ -7,7 +7,8 @@
 
 namespace tempo9::chat {
 
-// Reads messages, tools, functions, chat_template_kwargs, enable_thinking, reasoning_effort and add_generation_prompt.
+// Reads messages, tools, functions, chat_template_kwargs, enable_thinking, reasoning_effort, reasoning and
+// add_generation_prompt.
 // Unknown fields are ignored, null counts as absent.
 // REQUIRES: `body` nests no deeper than parse_json_text allows.
 // Errors: kInvalidInput with field() = path ("messages[2].content") and reason() = invalid_type, invalid_value,

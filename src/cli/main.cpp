@@ -15,6 +15,7 @@ int main(int argc, char** argv) {
   add_eval_command(app, exit_code);
   add_bench_command(app, exit_code);
   add_render_command(app, exit_code);
+  add_parse_command(app, exit_code);
   add_tokenize_command(app, exit_code);
   try {
     app.parse(argc, argv);

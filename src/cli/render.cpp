@@ -4,10 +4,8 @@
 
 #include <chrono>
 #include <ctime>
-#include <fstream>
 #include <iomanip>
 #include <iostream>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -19,6 +17,7 @@
 #include "chat/openai_messages.h"
 #include "chat/prompt_tokens.h"
 #include "cli/commands.h"
+#include "cli/input.h"
 #include "gguf/file.h"
 #include "tokenizer/tokenizer.h"
 
@@ -40,15 +39,6 @@ struct Source {
   std::unique_ptr<tokenizer::Tokenizer> tokenizer;
   chat::ChatFormat format;
 };
-
-std::string read_stdin() { return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()}; }
-
-Result<std::string> read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) return fail(ErrorCode::kIo, fmt::format("{}: cannot be read", path));
-  return std::move(text).str();
-}
 
 Result<Source> load_source(const Options& options) {
   if (!options.template_path.empty()) {

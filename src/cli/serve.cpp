@@ -89,6 +89,8 @@ void log_warnings(const Loaded& loaded) {
   }
   if (!loaded.chat_format.problem().empty()) {
     spdlog::warn("event=no_chat_template what=\"{}\"", loaded.chat_format.problem());
+  } else {
+    spdlog::info("event=chat_template tool_dialect={}", loaded.chat_format.dialect().name);
   }
 }
 

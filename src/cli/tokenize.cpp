@@ -2,12 +2,12 @@
 #include <fmt/format.h>
 
 #include <iostream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "cli/commands.h"
+#include "cli/input.h"
 #include "gguf/file.h"
 #include "tokenizer/tokenizer.h"
 
@@ -21,8 +21,6 @@ struct Options {
   bool no_nfc = false;
   bool decode = false;
 };
-
-std::string read_stdin() { return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()}; }
 
 Result<std::unique_ptr<tokenizer::Tokenizer>> load_tokenizer(const Options& options) {
   T9_TRY(file, gguf::File::open(options.gguf, {.load_parts = false}));

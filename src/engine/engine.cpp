@@ -137,6 +137,7 @@ std::unique_ptr<Sequence> EngineThread::make_sequence(Request request) const {
                                              .n_prompt = n_prompt,
                                              .max_tokens = max_tokens,
                                              .n_reserved = n_prompt + std::min(max_tokens, kReservedAnswer),
+                                             .shown_control = std::move(request.shown_control),
                                              .ignore_end = request.ignore_end,
                                              .order = 0,
                                              .pages = {},
@@ -309,7 +310,9 @@ void EngineThread::extend(Sequence& sequence, std::span<float> logits) {
   ++counted_.completion_tokens;
   sequence.tokens.push_back(sampled->token);
   sequence.sampler.accept(sampled->token);
-  const bool stopped = sequence.output.add(sampled->token, tokenizer_.piece(sampled->token), std::move(sampled->info));
+  const bool is_shown = std::ranges::find(sequence.shown_control, sampled->token) != sequence.shown_control.end();
+  const std::string_view piece = tokenizer_.piece(sampled->token, /*special=*/is_shown);
+  const bool stopped = sequence.output.add(sampled->token, piece, std::move(sampled->info));
   if (stopped) return finish(sequence, FinishReason::kStop);
   if (sequence.n_answer() >= sequence.max_tokens) return finish(sequence, FinishReason::kLength);
   if (sequence.output.has_text()) sequence.events->push(sequence.output.take());

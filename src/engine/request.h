@@ -32,7 +32,8 @@ struct Request {
   std::vector<std::string> stop;  // matched on the text; the match is not part of the answer
   bool logprobs = false;
   int32_t top_logprobs = 0;
-  bool ignore_end = false;  // for benchmarks: end tokens do not end the answer
+  std::vector<int32_t> shown_control;  // control tokens whose text is part of the answer; few
+  bool ignore_end = false;             // for benchmarks: end tokens do not end the answer
 };
 
 struct TokenLogprob {

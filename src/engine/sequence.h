@@ -24,6 +24,7 @@ struct Sequence {
   int64_t n_prompt = 0;
   int64_t max_tokens = 0;  // of the answer; prompt and answer fit the context
   int64_t n_reserved = 0;  // tokens that pages are set aside for at admission
+  std::vector<int32_t> shown_control;
   bool ignore_end = false;
   uint64_t order = 0;  // of admission
 

@@ -1,7 +1,9 @@
 // What the routes work with.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "server/server.h"
 #include "server/worker_pool.h"
@@ -12,6 +14,7 @@ namespace tempo9::server {
 struct App {
   const ServerContext& context;
   WorkerPool& workers;
+  const std::vector<int32_t> marker_tokens;  // control tokens that are shown as text: prepare.h
 };
 
 // Of the program.

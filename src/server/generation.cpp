@@ -14,6 +14,7 @@ namespace {
 
 struct Started {
   std::shared_ptr<engine::Stream> stream;
+  std::unique_ptr<AnswerReader> reader;
   std::unique_ptr<AnswerWriter> writer;
 };
 
@@ -58,13 +59,12 @@ Result<Started> start(http::Request request, const GenerationDialect& dialect, c
                       const Preparation& preparation) {
   const Sender sender{.request_id = request.id, .client = request.client};
   T9_TRY(chat_request, dialect.parse(std::move(request.body), app));
-  T9_TRY(engine_request,
-         prepare(chat_request, app.context, sender, [&preparation] { return preparation.is_cancelled(); }));
+  T9_TRY(prepared, prepare(chat_request, app, sender, [&preparation] { return preparation.is_cancelled(); }));
   auto writer = dialect.make_writer(chat_request, app, sender.request_id);
-  const auto n_tokens = engine_request.prompt.size();
-  T9_TRY(stream, app.context.engine.submit(std::move(engine_request)));
+  const auto n_tokens = prepared.engine_request.prompt.size();
+  T9_TRY(stream, app.context.engine.submit(std::move(prepared.engine_request)));
   spdlog::debug("event=submitted request={} client={} prompt_tokens={}", sender.request_id, sender.client, n_tokens);
-  return Started{std::move(stream), std::move(writer)};
+  return Started{std::move(stream), std::make_unique<AnswerReader>(std::move(prepared.answer)), std::move(writer)};
 }
 
 class GenerationAnswer : public http::Answer {
@@ -88,7 +88,10 @@ class GenerationAnswer : public http::Answer {
   std::optional<http::Piece> poll() override {
     if (!stream_) return poll_preparation();
     while (const auto event = stream_->poll()) {
-      if (auto piece = writer_->write(*event)) return note_end(std::move(*piece));
+      const AnswerUpdate update = reader_->read(*event);
+      // The stream's last event, which says that it was cancelled, completes the usage.
+      if (reader_->is_over()) stream_->cancel();
+      if (auto piece = writer_->write(update)) return note_end(std::move(*piece));
     }
     return std::nullopt;
   }
@@ -100,7 +103,7 @@ class GenerationAnswer : public http::Answer {
   }
 
   http::Piece abort(const Error& error) override {
-    engine::Event last;
+    AnswerUpdate last;
     last.error = error;
     if (writer_) {
       if (auto piece = writer_->write(last)) return std::move(*piece);
@@ -132,6 +135,7 @@ class GenerationAnswer : public http::Answer {
       return note_end({.head = dialect_.write_error(error, request_id_), .bytes = {}, .is_last = true});
     }
     stream_ = std::move((*result)->stream);
+    reader_ = std::move((*result)->reader);
     writer_ = std::move((*result)->writer);
     if (ready_) stream_->notify(ready_);
     if (auto piece = writer_->begin()) return piece;
@@ -148,6 +152,7 @@ class GenerationAnswer : public http::Answer {
   const std::shared_ptr<Preparation> preparation_;
   std::function<void()> ready_;
   std::shared_ptr<engine::Stream> stream_;
+  std::unique_ptr<AnswerReader> reader_;
   std::unique_ptr<AnswerWriter> writer_;
   bool ended_ = false;
 };

@@ -1,5 +1,5 @@
-// An answer that the engine makes: parsed, prepared and queued on a worker thread, then written event by event in the
-// dialect's form. The same for every dialect.
+// An answer that the engine makes: parsed, prepared and queued on a worker thread, then read (answer_reader.h) and
+// written update by update in the dialect's form. The same for every dialect.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "engine/request.h"
+#include "server/answer_update.h"
 #include "server/app.h"
 #include "server/chat_request.h"
 #include "server/http/answer.h"
@@ -22,8 +22,8 @@ class AnswerWriter {
 
   // The request is queued: what is sent at once, before there is a first token.
   virtual std::optional<http::Piece> begin() = 0;
-  // The next event; nothing when it calls for no bytes. The last event gives a last piece.
-  virtual std::optional<http::Piece> write(const engine::Event& event) = 0;
+  // What comes next; nothing when it calls for no bytes. The last update gives a last piece.
+  virtual std::optional<http::Piece> write(const AnswerUpdate& update) = 0;
   virtual std::string_view keep_alive() const { return {}; }
 };
 

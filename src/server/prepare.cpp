@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <memory>
+
 #include "chat/prompt_tokens.h"
 
 namespace tempo9::server {
@@ -64,23 +67,53 @@ Result<std::vector<int32_t>> encode(const chat::Rendered& rendered, const tokeni
   return encoded;
 }
 
+// Whether the prompt has opened the reasoning, so that the answer begins inside it.
+chat::tools::Start start_of_answer(std::string_view prompt, const chat::tools::Dialect& dialect) {
+  const size_t end = prompt.find_last_not_of(" \t\r\n");
+  const bool is_open = end != std::string_view::npos && !dialect.reasoning_opener.empty() &&
+                       prompt.substr(0, end + 1).ends_with(dialect.reasoning_opener);
+  return is_open ? chat::tools::Start::kInReasoning : chat::tools::Start::kMaybeReasoning;
+}
+
+AnswerOptions answer_options(const ChatRequest& request, const chat::tools::Dialect& dialect, std::string_view prompt) {
+  return {.dialect = &dialect,
+          .parser = {.tools = std::make_shared<const chat::tools::ToolSet>(request.conversation.tools),
+                     .start = start_of_answer(prompt, dialect),
+                     .parallel_calls = request.parallel_tool_calls},
+          .stop = request.stop,
+          .hide_reasoning = request.hide_reasoning};
+}
+
 }  // namespace
 
-Result<engine::Request> prepare(const ChatRequest& request, const ServerContext& context, const Sender& sender,
-                                const std::function<bool()>& is_cancelled) {
+Result<Prepared> prepare(const ChatRequest& request, const App& app, const Sender& sender,
+                         const std::function<bool()>& is_cancelled) {
+  const ServerContext& context = app.context;
   T9_TRY_VOID(check_logit_bias(request.sampling, context.tokenizer));
   T9_TRY(rendered, context.chat_format.render(request.conversation));
   if (is_cancelled()) return fail(ErrorCode::kCancelled, "The client has gone.");
   T9_TRY(prompt, encode(rendered, context.tokenizer, context.engine.context_length(), is_cancelled));
-  return engine::Request{.id = sender.request_id,
-                         .client = sender.client,
-                         .prompt = std::move(prompt),
-                         .max_tokens = request.max_tokens.value_or(0),
-                         .sampling = resolve_sampling(request.sampling, context.sampling_defaults),
-                         .stop = request.stop,
-                         .logprobs = request.logprobs,
-                         .top_logprobs = request.top_logprobs,
-                         .ignore_end = false};
+  engine::Request engine_request{.id = sender.request_id,
+                                 .client = sender.client,
+                                 .prompt = std::move(prompt),
+                                 .max_tokens = request.max_tokens.value_or(0),
+                                 .sampling = resolve_sampling(request.sampling, context.sampling_defaults),
+                                 .stop = {},
+                                 .logprobs = request.logprobs,
+                                 .top_logprobs = request.top_logprobs,
+                                 .shown_control = app.marker_tokens,
+                                 .ignore_end = false};
+  return Prepared{std::move(engine_request), answer_options(request, context.chat_format.dialect(), rendered.text)};
+}
+
+std::vector<int32_t> find_marker_tokens(const tokenizer::Tokenizer& tokenizer, const chat::tools::Dialect& dialect) {
+  std::vector<int32_t> ids;
+  for (int32_t id = 0; id < tokenizer.n_tokens(); ++id) {
+    if (!tokenizer.piece(id).empty()) continue;
+    const std::string_view text = tokenizer.token_text(id);
+    if (std::ranges::find(dialect.markers, text) != dialect.markers.end()) ids.push_back(id);
+  }
+  return ids;
 }
 
 }  // namespace tempo9::server

@@ -1,13 +1,16 @@
-// From a neutral request to the engine's: the conversation rendered by the model's template, as token ids.
+// From a neutral request to the engine's: the conversation rendered by the model's template, as token ids; and how its
+// answer is to be read.
 #pragma once
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "engine/request.h"
+#include "server/answer_reader.h"
+#include "server/app.h"
 #include "server/chat_request.h"
-#include "server/server.h"
 
 namespace tempo9::server {
 
@@ -17,10 +20,18 @@ struct Sender {
   std::string client;
 };
 
+struct Prepared {
+  engine::Request engine_request;
+  AnswerOptions answer;
+};
+
 // May take long (a megabyte of prompt is tokenized here): not for network threads. `is_cancelled` is asked now and
 // then. Errors: the template's and the tokenizer's; kInvalidInput with overflow() when the prompt leaves no room for a
 // token.
-Result<engine::Request> prepare(const ChatRequest& request, const ServerContext& context, const Sender& sender,
-                                const std::function<bool()>& is_cancelled);
+Result<Prepared> prepare(const ChatRequest& request, const App& app, const Sender& sender,
+                         const std::function<bool()>& is_cancelled);
+
+// The control tokens of a vocabulary that the dialect's parser must see as text. Walks the vocabulary.
+std::vector<int32_t> find_marker_tokens(const tokenizer::Tokenizer& tokenizer, const chat::tools::Dialect& dialect);
 
 }  // namespace tempo9::server

@@ -5,6 +5,7 @@
 #include "server/app.h"
 #include "server/dialects/router.h"
 #include "server/http/listener.h"
+#include "server/prepare.h"
 #include "server/worker_pool.h"
 
 namespace tempo9::server {
@@ -15,7 +16,10 @@ namespace {
 class ServerImpl : public Server {
  public:
   explicit ServerImpl(const ServerContext& context)
-      : context_(context), workers_(kPrepareThreads), app_{context_, workers_}, router_(app_) {}
+      : context_(context),
+        workers_(kPrepareThreads),
+        app_{context_, workers_, find_marker_tokens(context_.tokenizer, context_.chat_format.dialect())},
+        router_(app_) {}
 
   Result<void> open(const ServerOptions& options) {
     T9_TRY(listener, http::Listener::start(options.port, router_, options.limits));

@@ -233,7 +233,36 @@ TEST_F(Instruments, EvalRefusesIdsThatAreNone) {
   }
 }
 
+TEST_F(Instruments, ParseGivesTheAnswersParts) {
+  const std::string text = write("answer.txt",
+                                 "<think>\nHm.\n</think>\n\nOk.\n<tool_call>\n{\"name\": \"weather\", \"arguments\": "
+                                 "{\"city\": \"Oslo\", \"days\": \"3\"}}\n</tool_call>");
+  const std::string tools = golden("toolcases/hermes-json.json");
+  for (const std::string chunk : {"", " --chunk 1", " --chunk 7"}) {
+    const Output output = run("parse --dialect hermes-json --tools " + tools + chunk + " < " + text);
+    ASSERT_EQ(output.exit_code, 0);
+    const Json expected = Json::parse(R"({"reasoning":"Hm.","content":"Ok.","incomplete":false,"calls":[
+        {"name":"weather","arguments_json":"{\"city\": \"Oslo\", \"days\": 3}"}]})");
+    EXPECT_EQ(Json::parse(output.text), expected);
+  }
+  const Output cut = run("parse --dialect qwen-xml --start reasoning --end length < " + write("cut.txt", "Hm"));
+  EXPECT_EQ(Json::parse(cut.text)["reasoning"], "Hm");
+}
+
+TEST_F(Instruments, ParseTypesOneParameter) {
+  const std::string schema =
+      write("schema.json",
+            R"({"parameters":{"type":"object","properties":{"v":{"type":"number"}}},"parameter":"v","rows":[]})");
+  EXPECT_EQ(run("parse --type " + schema + " < " + write("raw.txt", "\n5e2\n")).text, "500\n");
+  EXPECT_EQ(run("parse --type " + schema + " < " + write("raw.txt", "a\n\"b\"")).text, "\"a\\n\\\"b\\\"\"\n");
+  EXPECT_EQ(run("parse --type " + write("bad.json", "[]")).exit_code, 1);
+}
+
 TEST_F(Instruments, WrongFlagsGiveExitCode2) {
+  EXPECT_EQ(run("parse").exit_code, 2);
+  EXPECT_EQ(run("parse --dialect klingon").exit_code, 2);
+  EXPECT_EQ(run("parse --type x --dialect generic").exit_code, 2);
+  EXPECT_EQ(run("parse --type x --chunk 2").exit_code, 2);
   EXPECT_EQ(run("eval --gguf x").exit_code, 2);
   EXPECT_EQ(run("eval --gguf x --tokens y --logits z --backend gpu").exit_code, 2);
   EXPECT_EQ(run("inspect").exit_code, 2);

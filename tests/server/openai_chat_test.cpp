@@ -170,7 +170,7 @@ TEST_F(ServerTest, FieldsReachTheEngine) {
   EXPECT_FLOAT_EQ(request.sampling.frequency_penalty, 2.0f);
   EXPECT_EQ(request.sampling.seed, std::numeric_limits<uint64_t>::max());
   EXPECT_EQ(request.sampling.logit_bias, (std::vector<std::pair<int32_t, float>>{{65, -100.0f}, {66, 3.5f}}));
-  EXPECT_EQ(request.stop, (std::vector<std::string>{"a", "bc"}));
+  EXPECT_TRUE(request.stop.empty()) << "stop strings are looked for in what is visible";
   EXPECT_EQ(request.max_tokens, 5);
   EXPECT_TRUE(request.logprobs);
   EXPECT_EQ(request.top_logprobs, 3);

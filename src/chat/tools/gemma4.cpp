@@ -354,14 +354,16 @@ Task<> read_call(ParseContext& context, std::string_view marker) {
 
 // Behind a call: its closing marker, which some write twice.
 Task<> skip_call_close(TextSource& in) {
-  for (;;) {
+  co_await skip_tag(in, kCallClose);
+  for (bool is_another = true; is_another;) {
     TextSource::Checkpoint begin(in);
     co_await in.skip_space();
-    if (!co_await in.at(kCallClose)) {
+    is_another = co_await in.at(kCallClose);
+    if (is_another) {
+      in.advance(kCallClose.size());
+    } else {
       begin.rewind();
-      co_return;
     }
-    in.advance(kCallClose.size());
   }
 }
 

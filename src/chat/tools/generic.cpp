@@ -114,7 +114,7 @@ Task<> read_answer(ParseContext& context) {
     if (found == 1) co_await read_tool_code(context);
     context.is_over = found == 2 || context.has_enough_calls();
     if (context.is_over) co_return;
-    if (ended_reasoning) co_await skip_orphan_close(context, kThinkTags);
+    if (ended_reasoning) co_await skip_tag(context.in, kThinkTags.close);
   }
 }
 

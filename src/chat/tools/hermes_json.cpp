@@ -14,8 +14,7 @@ Task<bool> is_bare_call(ParseContext& context) {
   AnswerSink nowhere;
   const CallResult result = co_await read_call_object(context, nowhere, CallForm::kGuessed, kToolCallClose);
   if (result != CallResult::kComplete) co_return false;
-  co_await in.skip_space();
-  if (co_await in.at(kToolCallClose)) in.advance(kToolCallClose.size());
+  co_await skip_tag(in, kToolCallClose);
   co_await in.skip_space();
   const int c = co_await in.peek();
   co_return c < 0 && !in.was_cut();
@@ -56,7 +55,7 @@ Task<> read_answer(ParseContext& context) {
     co_await read_tool_call_block(context);
     context.is_over = context.has_enough_calls();
     if (context.is_over) co_return;
-    if (ended_reasoning) co_await skip_orphan_close(context, kThinkTags);
+    if (ended_reasoning) co_await skip_tag(context.in, kThinkTags.close);
   }
 }
 

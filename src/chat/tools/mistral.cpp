@@ -140,7 +140,7 @@ Task<> read_answer(ParseContext& context) {
     co_await read_marked_call(context);
     context.is_over = context.has_enough_calls();
     if (context.is_over) co_return;
-    if (ended_reasoning) co_await skip_orphan_close(context, kTags);
+    if (ended_reasoning) co_await skip_tag(context.in, kTags.close);
     if (context.out.n_calls() > 0) co_await skip_list_separator(context.in);
   }
 }

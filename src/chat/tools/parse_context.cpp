@@ -122,15 +122,17 @@ Task<bool> read_reasoning(ParseContext& context, const ReasoningTags& tags) {
   }
 }
 
-Task<> skip_orphan_close(ParseContext& context, const ReasoningTags& tags) {
-  TextSource::Checkpoint begin(context.in);
-  co_await context.in.skip_space();
-  const bool is_close = co_await context.in.at(tags.close);
-  if (is_close) {
-    context.in.advance(tags.close.size());
+Task<bool> skip_tag(TextSource& in, std::string_view tag) {
+  TextSource::Checkpoint begin(in);
+  co_await in.skip_space();
+  const bool is_whole = co_await in.at(tag);
+  const bool is_cut = !is_whole && !in.ahead().empty() && tag.starts_with(in.ahead());
+  if (is_whole || is_cut) {
+    in.advance(std::min(tag.size(), in.ahead().size()));
   } else {
     begin.rewind();
   }
+  co_return is_whole || is_cut;
 }
 
 }  // namespace tempo9::chat::tools

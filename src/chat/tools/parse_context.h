@@ -60,7 +60,8 @@ struct ReasoningTags {
 // Reads the reasoning that an answer may begin with, and drops a closing tag that stands alone at its beginning. The
 // cursor is then before the content, or before a call that ended the reasoning (true).
 Task<bool> read_reasoning(ParseContext& context, const ReasoningTags& tags);
-// After a call that ended reasoning: drops the closing tag, should it follow.
-Task<> skip_orphan_close(ParseContext& context, const ReasoningTags& tags);
+
+// Skips white space and `tag`, or what there is of it when the text ends inside. The cursor stays when neither comes.
+Task<bool> skip_tag(TextSource& in, std::string_view tag);
 
 }  // namespace tempo9::chat::tools

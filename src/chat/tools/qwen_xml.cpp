@@ -28,13 +28,7 @@ Task<> read_bare_function(ParseContext& context) {
     }
   }
   co_await read_xml_function(context, context.out);
-  TextSource::Checkpoint behind(in);
-  co_await in.skip_space();
-  if (co_await in.at(kToolCallClose)) {
-    in.advance(kToolCallClose.size());
-  } else {
-    behind.rewind();
-  }
+  co_await skip_tag(in, kToolCallClose);
   context.is_line_start = true;
 }
 
@@ -57,7 +51,7 @@ Task<> read_answer(ParseContext& context) {
     if (found == 1) co_await read_bare_function(context);
     context.is_over = found == 2 || context.has_enough_calls();
     if (context.is_over) co_return;
-    if (ended_reasoning) co_await skip_orphan_close(context, kThinkTags);
+    if (ended_reasoning) co_await skip_tag(context.in, kThinkTags.close);
   }
 }
 

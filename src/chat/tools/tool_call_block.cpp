@@ -80,10 +80,8 @@ Task<> read_tool_call_block(ParseContext& context) {
     const CallResult next = co_await read_element(context);
     if (next == CallResult::kNoCall) break;
   }
-  if (co_await skip_fence(in)) co_await in.skip_space();
-  if (co_await in.at(kToolCallClose)) {
-    in.advance(kToolCallClose.size());
-  }
+  co_await skip_fence(in);
+  co_await skip_tag(in, kToolCallClose);
   context.is_line_start = true;
 }
 

@@ -5,6 +5,8 @@
 
 #include <cmath>
 #include <ctime>
+#include <utility>
+#include <vector>
 
 #include "base/utf8.h"
 #include "server/dialects/openai.h"
@@ -13,6 +15,8 @@
 namespace tempo9::server {
 
 namespace {
+
+using chat::tools::AnswerEvent;
 
 constexpr float kLowestLogprob = -9999.0f;  // stands for minus infinity, which JSON has no way to write
 
@@ -39,21 +43,33 @@ Json token_entry(const engine::TokenInfo& info, const tokenizer::Tokenizer& toke
   return entry;
 }
 
-std::string_view finish_name(engine::FinishReason reason) {
-  return reason == engine::FinishReason::kLength ? "length" : "stop";
+std::string_view finish_name(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kEnd:
+    case FinishReason::kStopString:
+      return "stop";
+    case FinishReason::kToolCalls:
+      return "tool_calls";
+    case FinishReason::kLength:
+      return "length";
+  }
+  return "stop";
 }
 
-Json usage_json(const engine::Usage& usage) {
-  return {{"prompt_tokens", usage.prompt_tokens},
-          {"completion_tokens", usage.completion_tokens},
-          {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
-          {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}, {"audio_tokens", 0}}},
+Json usage_json(const AnswerUsage& usage) {
+  const engine::Usage& tokens = usage.engine;
+  return {{"prompt_tokens", tokens.prompt_tokens},
+          {"completion_tokens", tokens.completion_tokens},
+          {"total_tokens", tokens.prompt_tokens + tokens.completion_tokens},
+          {"prompt_tokens_details", {{"cached_tokens", tokens.cached_tokens}, {"audio_tokens", 0}}},
           {"completion_tokens_details",
-           {{"reasoning_tokens", 0},
+           {{"reasoning_tokens", usage.reasoning_tokens},
             {"audio_tokens", 0},
             {"accepted_prediction_tokens", 0},
             {"rejected_prediction_tokens", 0}}}};
 }
+
+std::string new_call_id() { return "call_" + random_base62(24); }
 
 // What all objects of one answer have in common.
 struct Envelope {
@@ -83,32 +99,57 @@ class ChatStreamWriter : public AnswerWriter {
     return http::Piece{.head = std::move(head), .bytes = sse(chunk(delta)), .is_last = false};
   }
 
-  std::optional<http::Piece> write(const engine::Event& event) override {
+  std::optional<http::Piece> write(const AnswerUpdate& update) override {
     std::string bytes;
-    if (!event.text.empty() || !event.logprobs.empty()) bytes += sse(content_chunk(event));
-    if (event.error) {
-      bytes += sse(openai_error_body(*event.error));
+    Json logprobs = logprobs_json(update.logprobs);
+    for (const AnswerEvent& event : update.events) {
+      const bool is_content = event.kind == AnswerEvent::Kind::kContent;
+      Json of_event = is_content ? std::exchange(logprobs, nullptr) : Json();
+      if (Json delta = delta_of(event); !delta.is_null()) bytes += sse(chunk(std::move(delta), std::move(of_event)));
+    }
+    // Of content that came earlier, and is now known to be all of its token's.
+    if (!logprobs.is_null()) bytes += sse(chunk({{"content", ""}}, std::move(logprobs)));
+    if (update.error) {
+      bytes += sse(openai_error_body(*update.error));
       bytes += kDone;
-    } else if (event.finish) {
-      bytes += sse(chunk(Json::object(), nullptr, finish_name(*event.finish)));
-      if (include_usage_) bytes += sse(usage_chunk(event.usage));
+    } else if (update.finish) {
+      bytes += sse(chunk(Json::object(), nullptr, finish_name(update.finish->reason)));
+      if (include_usage_) bytes += sse(usage_chunk(update.usage));
       bytes += kDone;
     }
     if (bytes.empty()) return std::nullopt;
-    return http::Piece{.head = {}, .bytes = std::move(bytes), .is_last = event.error || event.finish};
+    return http::Piece{.head = {}, .bytes = std::move(bytes), .is_last = update.error || update.finish};
   }
 
   std::string_view keep_alive() const override { return ": keep-alive\n\n"; }
 
  private:
-  Json content_chunk(const engine::Event& event) const {
-    Json logprobs;
-    if (!event.logprobs.empty()) {
-      Json entries = Json::array();
-      for (const auto& info : event.logprobs) entries.push_back(token_entry(info, tokenizer_));
-      logprobs = {{"content", std::move(entries)}, {"refusal", nullptr}};
+  // Null for an event that this API does not write: a call ends where the next one, or the finish, comes.
+  static Json delta_of(const AnswerEvent& event) {
+    switch (event.kind) {
+      case AnswerEvent::Kind::kReasoning:
+        return {{"reasoning_content", event.text}};
+      case AnswerEvent::Kind::kContent:
+        return {{"content", event.text}};
+      case AnswerEvent::Kind::kCallBegin:
+        return call_delta({{"index", event.call},
+                           {"id", new_call_id()},
+                           {"type", "function"},
+                           {"function", {{"name", event.text}, {"arguments", ""}}}});
+      case AnswerEvent::Kind::kCallArguments:
+        return call_delta({{"index", event.call}, {"function", {{"arguments", event.text}}}});
+      case AnswerEvent::Kind::kCallEnd:
+        break;
     }
-    return chunk({{"content", event.text}}, std::move(logprobs));
+    return {};
+  }
+  static Json call_delta(Json call) { return {{"tool_calls", Json::array({std::move(call)})}}; }
+
+  Json logprobs_json(const std::vector<engine::TokenInfo>& infos) const {
+    if (infos.empty()) return nullptr;
+    Json entries = Json::array();
+    for (const engine::TokenInfo& info : infos) entries.push_back(token_entry(info, tokenizer_));
+    return {{"content", std::move(entries)}, {"refusal", nullptr}};
   }
 
   Json chunk(Json delta, Json logprobs = nullptr, Json finish_reason = nullptr) const {
@@ -122,7 +163,7 @@ class ChatStreamWriter : public AnswerWriter {
     return object;
   }
 
-  Json usage_chunk(const engine::Usage& usage) const {
+  Json usage_chunk(const AnswerUsage& usage) const {
     Json object = envelope_.object("chat.completion.chunk");
     object["choices"] = Json::array();
     object["usage"] = usage_json(usage);
@@ -141,26 +182,53 @@ class ChatObjectWriter : public AnswerWriter {
 
   std::optional<http::Piece> begin() override { return std::nullopt; }
 
-  std::optional<http::Piece> write(const engine::Event& event) override {
-    text_ += event.text;
-    for (const auto& info : event.logprobs) logprobs_.push_back(token_entry(info, tokenizer_));
-    if (event.error) {
-      return http::Piece{.head = write_openai_error(*event.error, envelope_.request_id), .bytes = {}, .is_last = true};
+  std::optional<http::Piece> write(const AnswerUpdate& update) override {
+    for (const AnswerEvent& event : update.events) add(event);
+    for (const engine::TokenInfo& info : update.logprobs) logprobs_.push_back(token_entry(info, tokenizer_));
+    if (update.error) {
+      return http::Piece{.head = write_openai_error(*update.error, envelope_.request_id), .bytes = {}, .is_last = true};
     }
-    if (!event.finish) return std::nullopt;
+    if (!update.finish) return std::nullopt;
     return http::Piece{
-        .head = openai_response(whole_object(event), envelope_.request_id), .bytes = {}, .is_last = true};
+        .head = openai_response(whole_object(update), envelope_.request_id), .bytes = {}, .is_last = true};
   }
 
  private:
-  Json whole_object(const engine::Event& last) {
+  void add(const AnswerEvent& event) {
+    switch (event.kind) {
+      case AnswerEvent::Kind::kReasoning:
+        reasoning_ += event.text;
+        break;
+      case AnswerEvent::Kind::kContent:
+        content_ += event.text;
+        break;
+      case AnswerEvent::Kind::kCallBegin:
+        calls_.push_back(
+            {{"id", new_call_id()}, {"type", "function"}, {"function", {{"name", event.text}, {"arguments", ""}}}});
+        break;
+      case AnswerEvent::Kind::kCallArguments:
+        calls_.back()["function"]["arguments"].get_ref<std::string&>() += event.text;
+        break;
+      case AnswerEvent::Kind::kCallEnd:
+        break;
+    }
+  }
+
+  Json message() {
+    Json message = {{"role", "assistant"}, {"content", content_}, {"refusal", nullptr}};
+    if (content_.empty() && !calls_.empty()) message["content"] = nullptr;
+    if (!reasoning_.empty()) message["reasoning_content"] = reasoning_;
+    if (!calls_.empty()) message["tool_calls"] = std::move(calls_);
+    return message;
+  }
+
+  Json whole_object(const AnswerUpdate& last) {
     Json logprobs;
     if (with_logprobs_) logprobs = {{"content", std::move(logprobs_)}, {"refusal", nullptr}};
-    const Json message = {{"role", "assistant"}, {"content", text_}, {"refusal", nullptr}};
     const Json choice = {{"index", 0},
-                         {"message", message},
+                         {"message", message()},
                          {"logprobs", std::move(logprobs)},
-                         {"finish_reason", finish_name(*last.finish)}};
+                         {"finish_reason", finish_name(last.finish->reason)}};
     Json object = envelope_.object("chat.completion");
     object["choices"] = Json::array({choice});
     object["usage"] = usage_json(last.usage);
@@ -170,7 +238,9 @@ class ChatObjectWriter : public AnswerWriter {
   const Envelope envelope_;
   const bool with_logprobs_;
   const tokenizer::Tokenizer& tokenizer_;
-  std::string text_;
+  std::string reasoning_;
+  std::string content_;
+  Json calls_ = Json::array();
   Json logprobs_ = Json::array();
 };
 

@@ -125,7 +125,13 @@ void refuse_what_is_missing(FieldReader& fields) {
       if (modality != "text") refuse_unsupported(fields, "modalities", "output other than text");
     }
   }
-  fields.find_bool("parallel_tool_calls");
+}
+
+// chat_template_kwargs that switch thinking off count like reasoning_effort: what the model thinks anyway is left out.
+bool hides_reasoning(FieldReader& fields, const chat::Conversation& conversation) {
+  const bool is_excluded = fields.nested("reasoning").find_bool("exclude").value_or(false);
+  const Json off = false;
+  return is_excluded || conversation.template_kwargs.value("enable_thinking", Json()) == off;
 }
 
 bool names_a_tool(const chat::Conversation& conversation, const Json& choice) {
@@ -174,6 +180,8 @@ Result<ChatRequest> parse_openai_chat(std::string body, const App& app) {
   T9_TRY_VOID(fields.result());
   T9_TRY(conversation, chat::parse_openai_conversation(document));
   request.conversation = std::move(conversation);
+  request.parallel_tool_calls = fields.find_bool("parallel_tool_calls").value_or(true);
+  request.hide_reasoning = hides_reasoning(fields, request.conversation);
   apply_tool_choice(fields, "tool_choice", request.conversation);
   apply_tool_choice(fields, "function_call", request.conversation);
   T9_TRY_VOID(fields.result());
