@@ -50,6 +50,7 @@ struct AttentionState {
 //   kF16  K: per KV head [k_head_dim][32] halves (a tile's tokens are lanes); V: per KV head [32][v_head_dim] halves.
 //         What is stored is clamped to the finite range, not-a-number included: the unwritten part of a page that is
 //         used again meets probabilities of exactly 0, which only finite values survive.
+//   kF32  the same with floats: exact, for comparison, and twice as large.
 struct AttentionKernels {
   // Stores one token's K and V (n_kv_heads heads each) into slot `slot_in_page` of its pages.
   void (*write)(const AttentionShape& shape, const float* k, const float* v, std::byte* k_page, std::byte* v_page,
@@ -66,12 +67,15 @@ struct AttentionKernels {
                  const float* sinks, float* out, int64_t out_stride);
 };
 
-// Bytes of one page of `shape`'s K and V.
-inline size_t k_page_bytes_f16(const AttentionShape& shape) {
-  return static_cast<size_t>(shape.n_kv_heads * shape.k_head_dim * tensor::kPageTokens) * sizeof(uint16_t);
+// Bytes of one page of `shape`'s K and V. REQUIRES: `type` is one of those above.
+inline size_t page_element_bytes(tensor::KvType type) {
+  return type == tensor::KvType::kF32 ? sizeof(float) : sizeof(uint16_t);
 }
-inline size_t v_page_bytes_f16(const AttentionShape& shape) {
-  return static_cast<size_t>(shape.n_kv_heads * shape.v_head_dim * tensor::kPageTokens) * sizeof(uint16_t);
+inline size_t k_page_bytes(const AttentionShape& shape, tensor::KvType type) {
+  return static_cast<size_t>(shape.n_kv_heads * shape.k_head_dim * tensor::kPageTokens) * page_element_bytes(type);
+}
+inline size_t v_page_bytes(const AttentionShape& shape, tensor::KvType type) {
+  return static_cast<size_t>(shape.n_kv_heads * shape.v_head_dim * tensor::kPageTokens) * page_element_bytes(type);
 }
 
 }  // namespace tempo9::kernels

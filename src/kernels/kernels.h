@@ -117,8 +117,14 @@ struct Isa {
   bool (*runs_here)();           // this machine has all the features it needs
   const MatMulKernels* matmul;
   const RowKernels* rows;
-  const AttentionKernels* attention_f16;  // for pages of KvType::kF16
+  const AttentionKernels* attention_f16;
+  const AttentionKernels* attention_f32;
   const RecurrentKernels* recurrent;
+
+  // REQUIRES: `type` is kF16 or kF32.
+  const AttentionKernels& attention(tensor::KvType type) const {
+    return type == tensor::KvType::kF32 ? *attention_f32 : *attention_f16;
+  }
 };
 
 // From slowest to fastest; an explicit list generated from isa/CMakeLists.txt. All are linked in, some may not run

@@ -13,12 +13,14 @@ namespace {
 // A sequence with random K and V in shuffled pages, and one query row per slot.
 struct Sequence {
   AttentionShape shape;
+  tensor::KvType type;
   int64_t n_tokens;
   std::vector<float> q, k, v;
   std::vector<int32_t> pages;
   std::vector<std::byte> k_pool, v_pool;
 
-  Sequence(const AttentionShape& s, int64_t tokens, uint32_t seed) : shape(s), n_tokens(tokens) {
+  Sequence(const AttentionShape& s, tensor::KvType kv_type, int64_t tokens, uint32_t seed)
+      : shape(s), type(kv_type), n_tokens(tokens) {
     std::mt19937 rng(seed);
     q = random_floats(rng, static_cast<size_t>(tokens * s.n_heads * s.k_head_dim));
     k = random_floats(rng, static_cast<size_t>(tokens * s.n_kv_heads * s.k_head_dim));
@@ -28,23 +30,23 @@ struct Sequence {
     std::shuffle(pages.begin(), pages.end(), rng);
     // What another sequence has left behind in the pages: finite, and not to be seen.
     const std::byte stale{0x5a};
-    k_pool.assign(pages.size() * k_page_bytes_f16(s), stale);
-    v_pool.assign(pages.size() * v_page_bytes_f16(s), stale);
+    k_pool.assign(pages.size() * k_page_bytes(s, type), stale);
+    v_pool.assign(pages.size() * v_page_bytes(s, type), stale);
   }
 
   void write(const Isa& isa) {
     for (int64_t i = 0; i < n_tokens; ++i) {
       const auto page = static_cast<size_t>(pages[static_cast<size_t>(i / tensor::kPageTokens)]);
-      isa.attention_f16->write(shape, k.data() + i * shape.n_kv_heads * shape.k_head_dim,
-                               v.data() + i * shape.n_kv_heads * shape.v_head_dim,
-                               k_pool.data() + page * k_page_bytes_f16(shape),
-                               v_pool.data() + page * v_page_bytes_f16(shape), i % tensor::kPageTokens);
+      isa.attention(type).write(shape, k.data() + i * shape.n_kv_heads * shape.k_head_dim,
+                                v.data() + i * shape.n_kv_heads * shape.v_head_dim,
+                                k_pool.data() + page * k_page_bytes(shape, type),
+                                v_pool.data() + page * v_page_bytes(shape, type), i % tensor::kPageTokens);
     }
   }
 
   // Output rows of the slots [begin, end) as one call; the caller's split of rows must not matter.
   std::vector<float> attend(const Isa& isa, int64_t begin, int64_t end, const float* sinks = nullptr) const {
-    const AttentionKernels& kernels = *isa.attention_f16;
+    const AttentionKernels& kernels = isa.attention(type);
     std::vector<int32_t> slots(static_cast<size_t>(end - begin));
     std::iota(slots.begin(), slots.end(), static_cast<int32_t>(begin));
     const int64_t n_rows = end - begin;
@@ -55,8 +57,8 @@ struct Sequence {
                              .pages = pages.data(),
                              .k = k_pool.data(),
                              .v = v_pool.data(),
-                             .k_page_bytes = k_page_bytes_f16(shape),
-                             .v_page_bytes = v_page_bytes_f16(shape)};
+                             .k_page_bytes = k_page_bytes(shape, type),
+                             .v_page_bytes = v_page_bytes(shape, type)};
     const int64_t n_vectors = n_rows * shape.n_heads / shape.n_kv_heads;
     State part(n_vectors, shape.v_head_dim);
     State total(n_vectors, shape.v_head_dim);
@@ -75,7 +77,9 @@ struct Sequence {
   // Softmax attention of one slot in double, over K and V as they are stored.
   std::vector<double> naive(int64_t slot, const float* sinks) const {
     std::vector<double> out;
-    const auto stored = [](float x) { return quant::f16_to_f32(quant::f32_to_f16(x)); };
+    const auto stored = [&](float x) {
+      return type == tensor::KvType::kF32 ? x : quant::f16_to_f32(quant::f32_to_f16(x));
+    };
     for (int64_t h = 0; h < shape.n_heads; ++h) {
       const int64_t kv = h * shape.n_kv_heads / shape.n_heads;
       const int64_t first = shape.window > 0 ? std::max<int64_t>(0, slot - shape.window + 1) : 0;
@@ -122,12 +126,20 @@ std::vector<AttentionShape> shapes() {
   };
 }
 
-class Attention : public testing::TestWithParam<AttentionShape> {};
-INSTANTIATE_TEST_SUITE_P(Shapes, Attention, testing::ValuesIn(shapes()));
+class Attention : public testing::TestWithParam<std::tuple<AttentionShape, tensor::KvType>> {
+ protected:
+  const AttentionShape& shape() const { return std::get<AttentionShape>(GetParam()); }
+  Sequence make_sequence(int64_t n_tokens, uint32_t seed) const {
+    return Sequence(shape(), std::get<tensor::KvType>(GetParam()), n_tokens, seed);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Shapes, Attention,
+                         testing::Combine(testing::ValuesIn(shapes()),
+                                          testing::Values(tensor::KvType::kF16, tensor::KvType::kF32)));
 
 TEST_P(Attention, FollowsTheFormula) {
-  Sequence sequence(GetParam(), 70, 1);
-  const std::vector<float> sinks(static_cast<size_t>(GetParam().n_heads), 0.4f);
+  Sequence sequence = make_sequence(70, 1);
+  const std::vector<float> sinks(static_cast<size_t>(shape().n_heads), 0.4f);
   for (const float* s : {static_cast<const float*>(nullptr), sinks.data()}) {
     const Isa& isa = best_isa();
     sequence.write(isa);
@@ -143,7 +155,7 @@ TEST_P(Attention, FollowsTheFormula) {
 }
 
 TEST_P(Attention, FollowsTheFormulaOverSpans) {
-  Sequence sequence(GetParam(), 1100, 2);
+  Sequence sequence = make_sequence(1100, 2);
   sequence.write(best_isa());
   for (int64_t slot : {510, 511, 512, 513, 1023, 1024, 1099}) {
     const std::vector<float> out = sequence.attend(best_isa(), slot, slot + 1);
@@ -153,10 +165,10 @@ TEST_P(Attention, FollowsTheFormulaOverSpans) {
 }
 
 TEST_P(Attention, HasEqualBitsOnEveryIsa) {
-  std::vector<float> sinks(static_cast<size_t>(GetParam().n_heads), -1.0f);
+  std::vector<float> sinks(static_cast<size_t>(shape().n_heads), -1.0f);
   std::vector<float> first;
   for (const Isa* isa : isas_here()) {
-    Sequence sequence(GetParam(), 600, 3);
+    Sequence sequence = make_sequence(600, 3);
     sequence.write(*isa);
     std::vector<float> out = sequence.attend(*isa, 0, 45, sinks.data());
     const std::vector<float> late = sequence.attend(*isa, 590, 600);
@@ -167,7 +179,7 @@ TEST_P(Attention, HasEqualBitsOnEveryIsa) {
 }
 
 TEST_P(Attention, HasEqualBitsHoweverRowsAreGrouped) {
-  Sequence sequence(GetParam(), 580, 4);
+  Sequence sequence = make_sequence(580, 4);
   for (const Isa* isa : isas_here()) {
     if (isa->name == "scalar") continue;  // slow, and equal to the others by the test above
     sequence.write(*isa);
@@ -185,7 +197,7 @@ TEST_P(Attention, HasEqualBitsHoweverRowsAreGrouped) {
 
 // A chunk writes later tokens of the page before its first row attends; decode meets the page half written.
 TEST_P(Attention, DoesNotSeeTokensToCome) {
-  Sequence sequence(GetParam(), 50, 5);
+  Sequence sequence = make_sequence(50, 5);
   const Isa& isa = best_isa();
   sequence.write(isa);
   const std::vector<float> whole = sequence.attend(isa, 0, 50);
@@ -211,6 +223,14 @@ TEST(AttentionWrite, KeepsPagesFinite) {
       EXPECT_EQ(std::fabs(quant::f16_to_f32(k[d * 32 + 3])), 65504.0f) << isa->name;
       EXPECT_EQ(k[d * 32 + 3], v[3 * 4 + d]);
     }
+    std::vector<float> wide_k(4 * 32), wide_v(4 * 32);
+    isa->attention_f32->write(shape, values, values, reinterpret_cast<std::byte*>(wide_k.data()),
+                              reinterpret_cast<std::byte*>(wide_v.data()), 3);
+    for (size_t d = 0; d < 4; ++d) {
+      EXPECT_TRUE(std::isfinite(wide_k[d * 32 + 3])) << isa->name;
+      EXPECT_EQ(wide_k[d * 32 + 3], wide_v[3 * 4 + d]);
+    }
+    EXPECT_EQ(wide_v[3 * 4], 1e30f);
   }
 }
 

@@ -24,7 +24,7 @@ class Attend {
         layer_(pass.batch.kv.layers[static_cast<size_t>(step.kv_layer)]),
         q_(pass.view(step.q, shape_.n_heads * shape_.k_head_dim)),
         out_(pass.view(step.out, shape_.n_heads * shape_.v_head_dim)) {
-    T9_DCHECK(layer_.type == tensor::KvType::kF16);
+    T9_DCHECK(layer_.type == tensor::KvType::kF16 || layer_.type == tensor::KvType::kF32);
   }
 
   int64_t n_units() const { return std::ssize(pass_.row_blocks) * shape_.n_kv_heads; }
@@ -79,7 +79,7 @@ class Attend {
   }
 
  private:
-  const kernels::AttentionKernels& kernels() const { return *pass_.isa.attention_f16; }
+  const kernels::AttentionKernels& kernels() const { return pass_.isa.attention(layer_.type); }
   int64_t group() const { return shape_.n_heads / shape_.n_kv_heads; }
   int64_t vectors_of(const RowBlock& block) const { return block.rows * group(); }
 

@@ -32,12 +32,12 @@ class CpuBackend final : public Backend {
   Result<Buffer> reserve(size_t bytes) override { return Buffer::reserve(bytes); }
 
   std::span<const tensor::KvType> kv_types() const override {
-    static constexpr std::array kTypes = {tensor::KvType::kF16};
+    static constexpr std::array kTypes = {tensor::KvType::kF16, tensor::KvType::kF32};
     return kTypes;
   }
   KvPageBytes kv_page_bytes(const tensor::KvLayerSpec& layer, tensor::KvType type) const override {
-    T9_CHECK(type == tensor::KvType::kF16);
-    return {.k = kernels::k_page_bytes_f16(shape_of(layer)), .v = kernels::v_page_bytes_f16(shape_of(layer))};
+    T9_CHECK(type == tensor::KvType::kF16 || type == tensor::KvType::kF32);
+    return {.k = kernels::k_page_bytes(shape_of(layer), type), .v = kernels::v_page_bytes(shape_of(layer), type)};
   }
 
   Result<std::unique_ptr<Executable>> compile(const tensor::Program& program,

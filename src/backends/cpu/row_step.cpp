@@ -41,14 +41,14 @@ class RowRunner {
   }
   void operator()(const KvStoreOp& op) const {
     const tensor::KvLayerView& layer = pass_.batch.kv.layers[static_cast<size_t>(op.kv_layer)];
-    T9_DCHECK(layer.type == tensor::KvType::kF16);
+    T9_DCHECK(layer.type == tensor::KvType::kF16 || layer.type == tensor::KvType::kF32);
     const int32_t slot = pass_.batch.slots[static_cast<size_t>(r_)];
     const int32_t sequence = pass_.batch.sequences[static_cast<size_t>(r_)];
     const int32_t page =
         pass_.batch.kv.table(layer.pool, sequence).pages[static_cast<size_t>(slot / tensor::kPageTokens)];
-    pass_.isa.attention_f16->write(
-        op.shape, at(op.k), at(op.v), layer.k + static_cast<size_t>(page) * layer.k_page_bytes,
-        layer.v + static_cast<size_t>(page) * layer.v_page_bytes, slot % tensor::kPageTokens);
+    pass_.isa.attention(layer.type)
+        .write(op.shape, at(op.k), at(op.v), layer.k + static_cast<size_t>(page) * layer.k_page_bytes,
+               layer.v + static_cast<size_t>(page) * layer.v_page_bytes, slot % tensor::kPageTokens);
   }
   void operator()(const GatedOp& op) const { rows_.gated(op.activation, at(op.gate), at(op.up), at(op.out), op.cols); }
   void operator()(const SelectOp& op) const {

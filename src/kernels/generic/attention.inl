@@ -1,4 +1,4 @@
-// Attention over F16 pages (kernels/attention.h) over the ISA's vec.h. Included by isa/<name>/attention.cpp after
+// Attention over pages of F16 or F32 elements (kernels/attention.h) over the ISA's vec.h. Included by isa/<name>/attention.cpp after
 // vec.h, which gives the register tiles: kScoreVectors query vectors by kScoreKeys * 16 keys, and
 // kValueVectors query vectors by kValueColumns * 16 columns of V. Tiles do not change the order of any sum.
 
@@ -14,11 +14,17 @@ constexpr int64_t kTileVecs = kTile / 16;
 constexpr int64_t kBlock = 8;
 constexpr float kMinusInfinity = -__builtin_inff();
 
+// 16 elements of a page, or the first `n` of them with zeros after.
+T9_VEC Vec load_element(const uint16_t* p) { return load_f16(p); }
+T9_VEC Vec load_element(const float* p) { return load(p); }
+T9_VEC Vec load_element_n(const uint16_t* p, int64_t n) { return load_f16_n(p, n); }
+T9_VEC Vec load_element_n(const float* p, int64_t n) { return load_n(p, n); }
+
 T9_VEC float larger(float a, float b) { return a > b ? a : b; }
 
 // Scores of kN query vectors against a tile: one fma chain per key over the columns, ascending.
-template <int kN>
-static void score_tile(const float* const* q, const uint16_t* k, int64_t head_dim, float* scores) {
+template <int kN, class Element>
+static void score_tile(const float* const* q, const Element* k, int64_t head_dim, float* scores) {
   for (int64_t key = 0; key < kTileVecs; key += kScoreKeys) {
     Vec acc[kN][kScoreKeys];
 #pragma GCC unroll 8
@@ -26,11 +32,11 @@ static void score_tile(const float* const* q, const uint16_t* k, int64_t head_di
 #pragma GCC unroll 2
       for (int c = 0; c < kScoreKeys; ++c) acc[n][c] = splat(0.0f);
     }
-    const uint16_t* lanes = k + key * 16;
+    const Element* lanes = k + key * 16;
     for (int64_t d = 0; d < head_dim; ++d, lanes += kTile) {
       Vec keys[kScoreKeys];
 #pragma GCC unroll 2
-      for (int c = 0; c < kScoreKeys; ++c) keys[c] = load_f16(lanes + 16 * c);
+      for (int c = 0; c < kScoreKeys; ++c) keys[c] = load_element(lanes + 16 * c);
 #pragma GCC unroll 8
       for (int n = 0; n < kN; ++n) {
         const Vec query = splat(q[n][d]);
@@ -46,7 +52,8 @@ static void score_tile(const float* const* q, const uint16_t* k, int64_t head_di
   }
 }
 
-static void score_block(const float* const* q, int64_t n, const uint16_t* k, int64_t head_dim, float* scores) {
+template <class Element>
+static void score_block(const float* const* q, int64_t n, const Element* k, int64_t head_dim, float* scores) {
   while (n > 0) {
     int64_t done = 1;
     if (kScoreVectors >= 8 && n >= 8) {
@@ -114,8 +121,8 @@ T9_VEC float softmax_step(const AttentionShape& shape, Visible visible, float* s
 
 // values = values * factor + sum over the tile's tokens, ascending, of p * v, for kN vectors and kC * 16 columns (or
 // the `n_cols` < 16 last ones, with kC = 1).
-template <int kN, int kC>
-static void value_tile(const float* p, const float* factors, const uint16_t* v, int64_t v_stride, float* values,
+template <int kN, int kC, class Element>
+static void value_tile(const float* p, const float* factors, const Element* v, int64_t v_stride, float* values,
                        int64_t n_cols) {
   Vec acc[kN][kC];
   const bool whole = n_cols >= 16;
@@ -130,7 +137,7 @@ static void value_tile(const float* p, const float* factors, const uint16_t* v, 
   for (int64_t j = 0; j < kTile; ++j, v += v_stride) {
     Vec value[kC];
 #pragma GCC unroll 4
-    for (int c = 0; c < kC; ++c) value[c] = whole ? load_f16(v + 16 * c) : load_f16_n(v, n_cols);
+    for (int c = 0; c < kC; ++c) value[c] = whole ? load_element(v + 16 * c) : load_element_n(v, n_cols);
 #pragma GCC unroll 4
     for (int n = 0; n < kN; ++n) {
       const Vec weight = splat(p[n * kTile + j]);
@@ -152,8 +159,8 @@ static void value_tile(const float* p, const float* factors, const uint16_t* v, 
   }
 }
 
-template <int kN>
-static void value_rows(const float* p, const float* factors, const uint16_t* v, int64_t head_dim, float* values) {
+template <int kN, class Element>
+static void value_rows(const float* p, const float* factors, const Element* v, int64_t head_dim, float* values) {
   int64_t col = 0;
   for (; col + 16 * kValueColumns <= head_dim; col += 16 * kValueColumns) {
     value_tile<kN, kValueColumns>(p, factors, v + col, head_dim, values + col, 16);
@@ -163,7 +170,8 @@ static void value_rows(const float* p, const float* factors, const uint16_t* v, 
   }
 }
 
-static void value_block(const float* p, const float* factors, int64_t n, const uint16_t* v, int64_t head_dim,
+template <class Element>
+static void value_block(const float* p, const float* factors, int64_t n, const Element* v, int64_t head_dim,
                         float* values) {
   while (n > 0) {
     int64_t done = 1;
@@ -187,14 +195,15 @@ static void value_block(const float* p, const float* factors, int64_t n, const u
 }
 
 // The query vectors [begin, end) against one tile, of which their rows see something.
+template <class Element>
 static void attend_tile(const AttentionShape& shape, const AttentionRows& rows, int64_t kv_head, int64_t tile,
                         int64_t begin, int64_t end, const AttentionState& state) {
   const int64_t group = shape.n_heads / shape.n_kv_heads;
   const auto page = static_cast<size_t>(rows.pages[tile]);
   const auto* k =
-      reinterpret_cast<const uint16_t*>(rows.k + page * rows.k_page_bytes) + kv_head * shape.k_head_dim * kTile;
+      reinterpret_cast<const Element*>(rows.k + page * rows.k_page_bytes) + kv_head * shape.k_head_dim * kTile;
   const auto* v =
-      reinterpret_cast<const uint16_t*>(rows.v + page * rows.v_page_bytes) + kv_head * shape.v_head_dim * kTile;
+      reinterpret_cast<const Element*>(rows.v + page * rows.v_page_bytes) + kv_head * shape.v_head_dim * kTile;
   for (int64_t i = begin; i < end; i += kBlock) {
     const int64_t n = end - i < kBlock ? end - i : kBlock;
     const float* q[kBlock];
@@ -212,6 +221,7 @@ static void attend_tile(const AttentionShape& shape, const AttentionRows& rows, 
   }
 }
 
+template <class Element>
 static void attend_span(const AttentionShape& shape, const AttentionRows& rows, int64_t kv_head, int64_t span,
                         const AttentionState& out) {
   const int64_t group = shape.n_heads / shape.n_kv_heads;
@@ -231,7 +241,7 @@ static void attend_span(const AttentionShape& shape, const AttentionRows& rows, 
       while (end_row < rows.n_rows && rows.slots[end_row] - shape.window < last_key) ++end_row;
     }
     if (first_row >= end_row) continue;
-    attend_tile(shape, rows, kv_head, tile, first_row * group, end_row * group, out);
+    attend_tile<Element>(shape, rows, kv_head, tile, first_row * group, end_row * group, out);
   }
 }
 
@@ -290,31 +300,41 @@ static void finish(const AttentionShape& shape, int64_t n_rows, int64_t kv_head,
   }
 }
 
-T9_VEC void to_finite_f16(const float* x, int64_t n, uint16_t* out) {
-  const Vec limit = splat(65504.0f);
-  const Vec low = splat(-65504.0f);
-  store_f16(out, min(max(load_n(x, n), low), limit));
+// Writes 16 elements, of which the first `n` are x's.
+T9_VEC void store_finite(const float* x, int64_t n, uint16_t* out) {
+  constexpr float kLargest = 65504.0f;
+  store_f16(out, min(max(load_n(x, n), splat(-kLargest)), splat(kLargest)));
+}
+T9_VEC void store_finite(const float* x, int64_t n, float* out) {
+  constexpr float kLargest = __FLT_MAX__;
+  store(out, min(max(load_n(x, n), splat(-kLargest)), splat(kLargest)));
 }
 
+template <class Element>
 static void write(const AttentionShape& shape, const float* k, const float* v, std::byte* k_page, std::byte* v_page,
                   int64_t slot_in_page) {
-  uint16_t halves[16];
-  auto* k_out = reinterpret_cast<uint16_t*>(k_page) + slot_in_page;
+  alignas(64) Element elements[16];
+  auto* k_out = reinterpret_cast<Element*>(k_page) + slot_in_page;
   for (int64_t i = 0; i < shape.n_kv_heads * shape.k_head_dim; i += 16) {
     const int64_t left = shape.n_kv_heads * shape.k_head_dim - i;
     const int64_t count = left < 16 ? left : 16;
-    to_finite_f16(k + i, count, halves);
-    for (int64_t c = 0; c < count; ++c) k_out[(i + c) * kTile] = halves[c];
+    store_finite(k + i, count, elements);
+    for (int64_t c = 0; c < count; ++c) k_out[(i + c) * kTile] = elements[c];
   }
   for (int64_t h = 0; h < shape.n_kv_heads; ++h) {
-    auto* v_out = reinterpret_cast<uint16_t*>(v_page) + (h * kTile + slot_in_page) * shape.v_head_dim;
+    auto* v_out = reinterpret_cast<Element*>(v_page) + (h * kTile + slot_in_page) * shape.v_head_dim;
     const float* head = v + h * shape.v_head_dim;
     for (int64_t i = 0; i < shape.v_head_dim; i += 16) {
       const int64_t count = shape.v_head_dim - i < 16 ? shape.v_head_dim - i : 16;
-      to_finite_f16(head + i, count, halves);
-      for (int64_t c = 0; c < count; ++c) v_out[i + c] = halves[c];
+      store_finite(head + i, count, elements);
+      for (int64_t c = 0; c < count; ++c) v_out[i + c] = elements[c];
     }
   }
+}
+
+template <class Element>
+constexpr AttentionKernels attention_kernels() {
+  return {.write = write<Element>, .attend_span = attend_span<Element>, .merge = merge, .finish = finish};
 }
 
 }  // namespace tempo9::kernels::T9_ISA

@@ -8,11 +8,8 @@
 namespace tempo9::kernels::avx512 {
 
 extern const AttentionKernels kAttentionF16;
-constinit const AttentionKernels kAttentionF16 = {
-    .write = write,
-    .attend_span = attend_span,
-    .merge = merge,
-    .finish = finish,
-};
+constinit const AttentionKernels kAttentionF16 = attention_kernels<uint16_t>();
+extern const AttentionKernels kAttentionF32;
+constinit const AttentionKernels kAttentionF32 = attention_kernels<float>();
 
 }  // namespace tempo9::kernels::avx512
