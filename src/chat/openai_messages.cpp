@@ -7,7 +7,7 @@
 #include <optional>
 #include <string_view>
 
-#include "chat/json_text.h"
+#include "chat/tool_messages.h"
 
 namespace tempo9::chat {
 namespace {
@@ -94,16 +94,6 @@ Result<std::string> content_text(const Json& content, const std::string& path) {
   return text;
 }
 
-// Clients send arguments as JSON text. What does not hold an object stays as it came.
-Json parse_arguments(const Json* arguments) {
-  if (!arguments) return Json::object();
-  if (!arguments->is_string()) return *arguments;
-  const auto& text = arguments->get_ref<const std::string&>();
-  if (text.find_first_not_of(" \t\r\n") == std::string::npos) return Json::object();
-  std::optional<Json> parsed = parse_json_text(text);
-  return parsed && parsed->is_object() ? *std::move(parsed) : Json(text);
-}
-
 Result<ToolCall> parse_function(const Json& function, const std::string& path) {
   if (!function.is_object()) return wrong_type(path, "an object", function);
   ToolCall call;
@@ -112,7 +102,7 @@ Result<ToolCall> parse_function(const Json& function, const std::string& path) {
   const Json* arguments = find_member(function, "arguments");
   if (arguments && !arguments->is_string() && !arguments->is_object())
     return wrong_type(path + ".arguments", "a string", *arguments);
-  call.arguments = parse_arguments(arguments);
+  call.arguments = read_arguments(arguments);
   return call;
 }
 
@@ -196,45 +186,13 @@ Result<Message> parse_message(const Json& item, const std::string& path) {
   return message;
 }
 
-// Ids are made from the call's place in the conversation, so that the same history always renders the same prompt.
-void complete_call_ids(std::vector<Message>& messages) {
-  struct OpenCall {
-    std::string id;
-    std::string name;
-  };
-  std::vector<OpenCall> open;
-  int n_calls = 0;
-  for (Message& message : messages) {
-    for (ToolCall& call : message.tool_calls) {
-      if (call.id.empty()) call.id = fmt::format("call_{:04}", n_calls);
-      ++n_calls;
-      open.push_back({call.id, call.name});
-    }
-    if (message.role != Role::kTool || open.empty()) continue;
-    auto match = std::ranges::find(open, message.tool_call_id, &OpenCall::id);
-    if (match == open.end() && !message.name.empty()) match = std::ranges::find(open, message.name, &OpenCall::name);
-    if (match == open.end()) match = open.begin();
-    message.tool_call_id = match->id;
-    if (message.name.empty()) message.name = match->name;
-    open.erase(match);
-  }
-}
-
-Json no_parameters() { return Json{{"type", "object"}, {"properties", Json::object()}}; }
-
-// Keeps the client's keys and their order; adds what templates take for granted.
-Result<Json> complete_function(const Json& function, const std::string& path) {
+Result<void> check_function(const Json& function, const std::string& path) {
   if (!function.is_object()) return wrong_type(path, "an object", function);
-  T9_TRY(name, required_string(function, "name", path));
-  T9_TRY(description, optional_string(function, "description", path));
-  Json complete = function;
-  complete["description"] = description;
+  T9_TRY_VOID(required_string(function, "name", path));
+  T9_TRY_VOID(optional_string(function, "description", path));
   const Json* parameters = find_member(function, "parameters");
   if (parameters && !parameters->is_object()) return wrong_type(path + ".parameters", "an object", *parameters);
-  if (!parameters) complete["parameters"] = no_parameters();
-  Json& schema = complete["parameters"];
-  if (!find_member(schema, "properties")) schema["properties"] = Json::object();
-  return complete;
+  return {};
 }
 
 // A free-form tool is offered as a function with one string.
@@ -248,14 +206,12 @@ Result<Json> function_of_custom_tool(const Json& custom, const std::string& path
       {"parameters", {{"type", "object"}, {"properties", {{"input", {{"type", "string"}}}}}, {"required", {"input"}}}}};
 }
 
-Json as_tool(Json function) { return Json{{"type", "function"}, {"function", std::move(function)}}; }
-
 Result<std::vector<Json>> parse_legacy_functions(const Json& functions) {
   if (!functions.is_array()) return wrong_type("functions", "an array", functions);
   std::vector<Json> tools;
   for (size_t i = 0; i < functions.size(); ++i) {
-    T9_TRY(function, complete_function(functions[i], fmt::format("functions[{}]", i)));
-    tools.push_back(as_tool(std::move(function)));
+    T9_TRY_VOID(check_function(functions[i], fmt::format("functions[{}]", i)));
+    tools.push_back(function_tool(functions[i]));
   }
   return tools;
 }
@@ -329,7 +285,7 @@ Result<std::vector<Message>> parse_openai_messages(const Json& messages) {
     T9_TRY(message, parse_message(messages[i], fmt::format("messages[{}]", i)));
     parsed.push_back(std::move(message));
   }
-  complete_call_ids(parsed);
+  settle_tool_results(parsed);
   return parsed;
 }
 
@@ -343,9 +299,13 @@ Result<std::vector<Json>> parse_openai_tools(const Json& tools) {
     if (type != "function" && type != "custom") continue;
     const Json* definition = find_member(tools[i], type.c_str());
     if (!definition) return missing(path + "." + type);
-    T9_TRY(function, type == "function" ? complete_function(*definition, path + ".function")
-                                        : function_of_custom_tool(*definition, path + ".custom"));
-    parsed.push_back(as_tool(std::move(function)));
+    if (type == "function") {
+      T9_TRY_VOID(check_function(*definition, path + ".function"));
+      parsed.push_back(function_tool(*definition));
+    } else {
+      T9_TRY(function, function_of_custom_tool(*definition, path + ".custom"));
+      parsed.push_back(function_tool(std::move(function)));
+    }
   }
   return parsed;
 }

@@ -16,7 +16,7 @@ namespace tempo9::chat {
 Result<Conversation> parse_openai_conversation(const Json& body);
 
 // `messages`: an array of at least one message. developer counts as system, function as tool. Text parts are joined;
-// calls without an id get one, and a result whose id is absent or names no call answers the next open call in order.
+// calls and results are settled (tool_messages.h).
 Result<std::vector<Message>> parse_openai_messages(const Json& messages);
 
 // `tools`: function and custom tools in the form templates are given, {"type":"function","function":{name, description,

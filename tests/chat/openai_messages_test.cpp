@@ -66,15 +66,15 @@ TEST(OpenAiMessages, NullIdsAreMatchedInOrder) {
   EXPECT_EQ(c.messages[2].name, "g");
 }
 
-TEST(OpenAiMessages, KnownIdsAreKeptInAnyOrder) {
+TEST(OpenAiMessages, ResultsAreSortedByTheirCalls) {
   auto c = parse_ok(R"({"messages":[
     {"role":"assistant","tool_calls":[
       {"id":"a","type":"function","function":{"name":"f","arguments":"{}"}},
       {"id":"b","type":"function","function":{"name":"g","arguments":"{}"}}]},
     {"role":"tool","tool_call_id":"b","content":"2"},
     {"role":"tool","tool_call_id":"a","content":"1"}]})");
-  EXPECT_EQ(c.messages[1].name, "g");
-  EXPECT_EQ(c.messages[2].name, "f");
+  EXPECT_EQ(c.messages[1].name, "f");
+  EXPECT_EQ(c.messages[2].name, "g");
 }
 
 TEST(OpenAiMessages, LegacyFunctionCalls) {
