@@ -1,14 +1,36 @@
 #include "chat/prompt_tokens.h"
 
+#include <string_view>
+
 namespace tempo9::chat {
+
+namespace {
+
+bool begins_with(const tokenizer::Tokenizer& tokenizer, const Rendered& prompt, int32_t token,
+                 tokenizer::EncodeOptions options) {
+  options.max_tokens = 0;
+  const std::string_view text = tokenizer.token_text(token);
+  const auto ids = tokenizer.encode(std::string_view(prompt.text).substr(0, text.size()), options);
+  return ids && !ids->empty() && ids->front() == token;
+}
+
+}  // namespace
 
 Result<std::vector<int32_t>> encode_prompt(const tokenizer::Tokenizer& tokenizer, const Rendered& prompt,
                                            tokenizer::EncodeOptions options) {
   options.parse_special = true;
   options.special_allowed = prompt.trusted;
-  T9_TRY(ids, tokenizer.encode(prompt.text, options));
-  const auto bos = tokenizer.bos();
-  if (tokenizer.adds_bos() && bos && (ids.empty() || ids.front() != *bos)) ids.insert(ids.begin(), *bos);
+  auto ids = tokenizer.encode(prompt.text, options);
+  if (!tokenizer.adds_bos() || !tokenizer.bos()) return ids;
+  const int32_t bos = *tokenizer.bos();
+  if (ids) {
+    if (ids->empty() || ids->front() != bos) ids->insert(ids->begin(), bos);
+    return ids;
+  }
+  const auto overflow = ids.error().overflow();
+  if (overflow && !begins_with(tokenizer, prompt, bos, options)) {
+    return fail(std::move(ids).error().with_overflow(overflow->n_tokens + 1, overflow->limit));
+  }
   return ids;
 }
 

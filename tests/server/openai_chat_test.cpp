@@ -390,7 +390,7 @@ TEST_F(ServerTest, APromptThatDoesNotFitIsRefusedWithBothNumbers) {
     return chat(chat_body(R"("max_tokens":1000000)", std::string(n - overhead, 'a')));
   };
   EXPECT_EQ(with_prompt_of(99).status, 200);
-  for (const size_t n : {size_t{100}, size_t{101}}) {
+  for (const size_t n : {size_t{100}, size_t{101}, size_t{3000}}) {
     const HttpReply reply = with_prompt_of(n);
     EXPECT_EQ(reply.status, 400);
     const Json error = parse(reply.body)["error"];
