@@ -89,6 +89,32 @@ std::optional<std::string> FieldReader::find_string(std::string_view name) {
   return std::nullopt;
 }
 
+std::vector<std::string> FieldReader::find_strings(std::string_view name, size_t max) {
+  const Json* value = find(name);
+  if (!value) return {};
+  if (!value->is_string() && !value->is_array()) {
+    refuse_type(name, "a string or an array of strings", *value);
+    return {};
+  }
+  const Json list = value->is_string() ? Json::array({*value}) : *value;
+  if (list.size() > max) {
+    refuse_value(name, fmt::format("{} strings are more than {}", list.size(), max));
+    return {};
+  }
+  std::vector<std::string> strings;
+  for (size_t i = 0; i < list.size(); ++i) {
+    const std::string item = value->is_string() ? std::string(name) : fmt::format("{}[{}]", name, i);
+    if (!list[i].is_string()) {
+      refuse_type(item, "a string", list[i]);
+    } else if (list[i].get_ref<const std::string&>().empty()) {
+      refuse_value(item, "it is empty");
+    } else {
+      strings.push_back(list[i].get<std::string>());
+    }
+  }
+  return strings;
+}
+
 const Json* FieldReader::find_array(std::string_view name) {
   const Json* value = find(name);
   if (!value || value->is_array()) return value;
@@ -103,9 +129,21 @@ const Json* FieldReader::find_object(std::string_view name) {
   return nullptr;
 }
 
+std::string FieldReader::require_string(std::string_view name) {
+  if (!find(name)) refuse_missing(name);
+  return find_string(name).value_or(std::string());
+}
+
 FieldReader FieldReader::nested(std::string_view name) {
   const Json* object = find_object(name);
   return FieldReader(object ? object : &kNoFields, path_of(name), first_error_);
+}
+
+FieldReader FieldReader::element(std::string_view name, size_t i) {
+  const Json& value = (*find(name))[i];
+  const std::string item = fmt::format("{}[{}]", name, i);
+  if (!value.is_object()) refuse_type(item, "an object", value);
+  return FieldReader(value.is_object() ? &value : &kNoFields, path_of(item), first_error_);
 }
 
 std::string FieldReader::path_of(std::string_view name) const {
@@ -125,6 +163,20 @@ void FieldReader::refuse_value(std::string_view name, std::string message) {
   refuse(Error(ErrorCode::kInvalidInput, fmt::format("Invalid value for '{}': {}.", path, message))
              .with_field(path)
              .with_reason("invalid_value"));
+}
+
+void FieldReader::refuse_missing(std::string_view name) {
+  const std::string path = path_of(name);
+  refuse(Error(ErrorCode::kInvalidInput, fmt::format("Missing required parameter: '{}'.", path))
+             .with_field(path)
+             .with_reason("missing_required_parameter"));
+}
+
+void FieldReader::refuse_unsupported(std::string_view name, std::string_view what) {
+  const std::string path = path_of(name);
+  refuse(Error(ErrorCode::kUnsupported, fmt::format("'{}': {} is not supported by this server.", path, what))
+             .with_field(path)
+             .with_reason("unsupported_parameter"));
 }
 
 void FieldReader::refuse(Error error) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "server/json.h"
@@ -35,14 +36,23 @@ class FieldReader {
   std::optional<int64_t> find_integer(std::string_view name, IntegerRange range = {});
   std::optional<double> find_number(std::string_view name, NumberRange range = {});
   std::optional<std::string> find_string(std::string_view name);
+  // A string, or an array of at most `max` strings; none of them empty.
+  std::vector<std::string> find_strings(std::string_view name, size_t max);
   const Json* find_array(std::string_view name);
   const Json* find_object(std::string_view name);
+  // As find_string; absent is an error as well, with the reason missing_required_parameter.
+  std::string require_string(std::string_view name);
   // The fields of a nested object; of an empty one when it is absent. Its faults are this reader's.
   FieldReader nested(std::string_view name);
+  // The fields of an object in an array. REQUIRES: find_array(name) gives an array with more than `i` values.
+  FieldReader element(std::string_view name, size_t i);
 
   std::string path_of(std::string_view name) const;
   void refuse_type(std::string_view name, std::string_view expected, const Json& value);
   void refuse_value(std::string_view name, std::string message);
+  void refuse_missing(std::string_view name);
+  // Understood, and not built; `what` is what it would take.
+  void refuse_unsupported(std::string_view name, std::string_view what);
   void refuse(Error error);
 
   Result<void> result() const;

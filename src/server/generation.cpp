@@ -2,10 +2,9 @@
 
 #include <spdlog/spdlog.h>
 
-#include <atomic>
-#include <mutex>
 #include <utility>
 
+#include "server/deferred.h"
 #include "server/prepare.h"
 
 namespace tempo9::server {
@@ -13,47 +12,18 @@ namespace tempo9::server {
 namespace {
 
 struct Started {
+  int64_t prompt_tokens;
   std::shared_ptr<engine::Stream> stream;
   std::unique_ptr<AnswerReader> reader;
   std::unique_ptr<AnswerWriter> writer;
 };
 
-// Shared by the connection and the worker thread that prepares the request.
-class Preparation {
- public:
-  bool is_cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
+using Preparation = Deferred<Result<Started>>;
 
-  // The client has gone. Whatever was started, or is started later, is cancelled.
-  void cancel() {
-    cancelled_.store(true, std::memory_order_relaxed);
-    const std::lock_guard hold(mutex_);
-    if (result_ && *result_) (*result_)->stream->cancel();
-  }
-
-  void finish(Result<Started> result) {
-    const std::lock_guard hold(mutex_);
-    if (is_cancelled() && result) result->stream->cancel();
-    result_ = std::move(result);
-    if (ready_) ready_();
-  }
-
-  std::optional<Result<Started>> take() {
-    const std::lock_guard hold(mutex_);
-    return std::exchange(result_, std::nullopt);
-  }
-
-  // `ready` runs under the lock: once this returns, the old one is not running.
-  void notify(std::function<void()> ready) {
-    const std::lock_guard hold(mutex_);
-    ready_ = std::move(ready);
-  }
-
- private:
-  std::atomic<bool> cancelled_ = false;
-  std::mutex mutex_;
-  std::optional<Result<Started>> result_;
-  std::function<void()> ready_;
-};
+// What was started for a client that has gone.
+void cancel(std::optional<Result<Started>> started) {
+  if (started && *started) (*started)->stream->cancel();
+}
 
 Result<Started> start(http::Request request, const GenerationDialect& dialect, const App& app,
                       const Preparation& preparation) {
@@ -61,10 +31,11 @@ Result<Started> start(http::Request request, const GenerationDialect& dialect, c
   T9_TRY(chat_request, dialect.parse(std::move(request.body), app));
   T9_TRY(prepared, prepare(chat_request, app, sender, [&preparation] { return preparation.is_cancelled(); }));
   auto writer = dialect.make_writer(chat_request, app, sender.request_id);
-  const auto n_tokens = prepared.engine_request.prompt.size();
+  const auto n_tokens = static_cast<int64_t>(prepared.engine_request.prompt.size());
   T9_TRY(stream, app.context.engine.submit(std::move(prepared.engine_request)));
   spdlog::debug("event=submitted request={} client={} prompt_tokens={}", sender.request_id, sender.client, n_tokens);
-  return Started{std::move(stream), std::make_unique<AnswerReader>(std::move(prepared.answer)), std::move(writer)};
+  return Started{n_tokens, std::move(stream), std::make_unique<AnswerReader>(std::move(prepared.answer)),
+                 std::move(writer)};
 }
 
 class GenerationAnswer : public http::Answer {
@@ -73,7 +44,7 @@ class GenerationAnswer : public http::Answer {
       : request_id_(request.id), dialect_(dialect), preparation_(std::make_shared<Preparation>()) {
     app.workers.post([request = std::move(request), &dialect, &app, preparation = preparation_]() mutable {
       if (preparation->is_cancelled()) return;
-      preparation->finish(run_start(std::move(request), dialect, app, *preparation));
+      cancel(preparation->finish(run_start(std::move(request), dialect, app, *preparation)));
     });
   }
 
@@ -81,7 +52,7 @@ class GenerationAnswer : public http::Answer {
     notify({});
     if (ended_) return;
     spdlog::info("event=client_left request={}", request_id_);
-    preparation_->cancel();
+    cancel(preparation_->cancel());
     if (stream_) stream_->cancel();
   }
 
@@ -138,7 +109,7 @@ class GenerationAnswer : public http::Answer {
     reader_ = std::move((*result)->reader);
     writer_ = std::move((*result)->writer);
     if (ready_) stream_->notify(ready_);
-    if (auto piece = writer_->begin()) return piece;
+    if (auto piece = writer_->begin((*result)->prompt_tokens)) return piece;
     return poll();
   }
 

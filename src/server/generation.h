@@ -2,6 +2,7 @@
 // written update by update in the dialect's form. The same for every dialect.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,7 +22,7 @@ class AnswerWriter {
   virtual ~AnswerWriter() = default;
 
   // The request is queued: what is sent at once, before there is a first token.
-  virtual std::optional<http::Piece> begin() = 0;
+  virtual std::optional<http::Piece> begin(int64_t prompt_tokens) = 0;
   // What comes next; nothing when it calls for no bytes. The last update gives a last piece.
   virtual std::optional<http::Piece> write(const AnswerUpdate& update) = 0;
   virtual std::string_view keep_alive() const { return {}; }

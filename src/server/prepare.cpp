@@ -106,6 +106,15 @@ Result<Prepared> prepare(const ChatRequest& request, const App& app, const Sende
   return Prepared{std::move(engine_request), answer_options(request, context.chat_format.dialect(), rendered.text)};
 }
 
+Result<int64_t> count_prompt_tokens(const ChatRequest& request, const ServerContext& context,
+                                    const std::function<bool()>& is_cancelled) {
+  T9_TRY(rendered, context.chat_format.render(request.conversation));
+  tokenizer::EncodeOptions options;
+  options.is_cancelled = is_cancelled;
+  T9_TRY(prompt, chat::encode_prompt(context.tokenizer, rendered, options));
+  return static_cast<int64_t>(prompt.size());
+}
+
 std::vector<int32_t> find_marker_tokens(const tokenizer::Tokenizer& tokenizer, const chat::tools::Dialect& dialect) {
   std::vector<int32_t> ids;
   for (int32_t id = 0; id < tokenizer.n_tokens(); ++id) {

@@ -2,6 +2,7 @@
 // answer is to be read.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -30,6 +31,11 @@ struct Prepared {
 // token.
 Result<Prepared> prepare(const ChatRequest& request, const App& app, const Sender& sender,
                          const std::function<bool()>& is_cancelled);
+
+// How many tokens the prompt has, however many fit the context. The same number, and the same errors otherwise, as
+// `prepare` gives.
+Result<int64_t> count_prompt_tokens(const ChatRequest& request, const ServerContext& context,
+                                    const std::function<bool()>& is_cancelled);
 
 // The control tokens of a vocabulary that the dialect's parser must see as text. Walks the vocabulary.
 std::vector<int32_t> find_marker_tokens(const tokenizer::Tokenizer& tokenizer, const chat::tools::Dialect& dialect);

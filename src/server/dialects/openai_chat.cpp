@@ -89,7 +89,7 @@ class ChatStreamWriter : public AnswerWriter {
   ChatStreamWriter(Envelope envelope, bool include_usage, const tokenizer::Tokenizer& tokenizer)
       : envelope_(std::move(envelope)), include_usage_(include_usage), tokenizer_(tokenizer) {}
 
-  std::optional<http::Piece> begin() override {
+  std::optional<http::Piece> begin(int64_t) override {
     http::Response head{.status = 200,
                         .headers = {{"Content-Type", "text/event-stream"},
                                     {"Cache-Control", "no-cache"},
@@ -180,7 +180,7 @@ class ChatObjectWriter : public AnswerWriter {
   ChatObjectWriter(Envelope envelope, bool with_logprobs, const tokenizer::Tokenizer& tokenizer)
       : envelope_(std::move(envelope)), with_logprobs_(with_logprobs), tokenizer_(tokenizer) {}
 
-  std::optional<http::Piece> begin() override { return std::nullopt; }
+  std::optional<http::Piece> begin(int64_t) override { return std::nullopt; }
 
   std::optional<http::Piece> write(const AnswerUpdate& update) override {
     for (const AnswerEvent& event : update.events) add(event);

@@ -16,39 +16,6 @@ constexpr int64_t kMaxTopLogprobs = 20;
 constexpr int64_t kMaxChoices = 8;
 constexpr double kMaxLogitBias = 100.0;
 
-void refuse_unsupported(FieldReader& fields, std::string_view name, std::string_view what) {
-  const std::string path = fields.path_of(name);
-  fields.refuse(Error(ErrorCode::kUnsupported, fmt::format("'{}': {} is not supported by this server.", path, what))
-                    .with_field(path)
-                    .with_reason("unsupported_parameter"));
-}
-
-std::vector<std::string> read_stop(FieldReader& fields) {
-  const Json* stop = fields.find("stop");
-  if (!stop) return {};
-  if (!stop->is_string() && !stop->is_array()) {
-    fields.refuse_type("stop", "a string or an array of strings", *stop);
-    return {};
-  }
-  const Json list = stop->is_string() ? Json::array({*stop}) : *stop;
-  if (list.size() > kMaxStopStrings) {
-    fields.refuse_value("stop", fmt::format("{} strings are more than {}", list.size(), kMaxStopStrings));
-    return {};
-  }
-  std::vector<std::string> strings;
-  for (size_t i = 0; i < list.size(); ++i) {
-    const std::string name = stop->is_string() ? "stop" : fmt::format("stop[{}]", i);
-    if (!list[i].is_string()) {
-      fields.refuse_type(name, "a string", list[i]);
-    } else if (list[i].get_ref<const std::string&>().empty()) {
-      fields.refuse_value(name, "an empty string would stop everything");
-    } else {
-      strings.push_back(list[i].get<std::string>());
-    }
-  }
-  return strings;
-}
-
 std::vector<std::pair<int32_t, float>> read_logit_bias(FieldReader& fields) {
   const Json* object = fields.find_object("logit_bias");
   if (!object) return {};
@@ -86,7 +53,7 @@ SamplingFields read_sampling(FieldReader& fields) {
   sampling.seed = fields.find_integer("seed");
   sampling.logit_bias = read_logit_bias(fields);
   if (const auto typical_p = fields.find_number("typical_p", {0, 1}); typical_p && *typical_p != 1.0) {
-    refuse_unsupported(fields, "typical_p", "typical sampling");
+    fields.refuse_unsupported("typical_p", "typical sampling");
   }
   return sampling;
 }
@@ -109,20 +76,20 @@ void read_logprobs(FieldReader& fields, ChatRequest& request) {
 // What would change the answer and is not built is refused by name; an answer that ignores it would be a wrong one.
 void refuse_what_is_missing(FieldReader& fields) {
   if (fields.find_integer("n", {1, kMaxChoices}).value_or(1) > 1)
-    refuse_unsupported(fields, "n", "more than one choice");
+    fields.refuse_unsupported("n", "more than one choice");
   if (fields.find_bool("continue_final_message").value_or(false)) {
-    refuse_unsupported(fields, "continue_final_message", "continuing the last message");
+    fields.refuse_unsupported("continue_final_message", "continuing the last message");
   }
   FieldReader format = fields.nested("response_format");
   const auto type = format.find_string("type");
   if (type == "json_object" || type == "json_schema") {
-    refuse_unsupported(fields, "response_format", *type);
+    fields.refuse_unsupported("response_format", *type);
   } else if (type && *type != "text") {
     format.refuse_value("type", fmt::format("'{}' is not text, json_object or json_schema", *type));
   }
   if (const Json* modalities = fields.find_array("modalities")) {
     for (const Json& modality : *modalities) {
-      if (modality != "text") refuse_unsupported(fields, "modalities", "output other than text");
+      if (modality != "text") fields.refuse_unsupported("modalities", "output other than text");
     }
   }
 }
@@ -148,7 +115,7 @@ void apply_tool_choice(FieldReader& fields, std::string_view name, chat::Convers
   if (*choice == "none") {
     conversation.tools.clear();
   } else if (*choice == "required") {
-    refuse_unsupported(fields, name, "a forced tool call");
+    fields.refuse_unsupported(name, "a forced tool call");
   } else if (choice->is_string()) {
     fields.refuse_value(name, fmt::format("'{}' is not none, auto or required", choice->get<std::string>()));
   } else if (!choice->is_object()) {
@@ -159,7 +126,7 @@ void apply_tool_choice(FieldReader& fields, std::string_view name, chat::Convers
     if (tool.is_string() && !names_a_tool(conversation, tool)) {
       fields.refuse_value(name, fmt::format("there is no tool named '{}'", tool.get<std::string>()));
     }
-    refuse_unsupported(fields, name, "a forced or restricted choice of tools");
+    fields.refuse_unsupported(name, "a forced or restricted choice of tools");
   }
 }
 
@@ -174,7 +141,7 @@ Result<ChatRequest> parse_openai_chat(std::string body, const App& app) {
   request.include_usage = fields.nested("stream_options").find_bool("include_usage").value_or(false);
   request.sampling = read_sampling(fields);
   request.max_tokens = read_max_tokens(fields);
-  request.stop = read_stop(fields);
+  request.stop = fields.find_strings("stop", kMaxStopStrings);
   read_logprobs(fields, request);
   refuse_what_is_missing(fields);
   T9_TRY_VOID(fields.result());
