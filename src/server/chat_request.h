@@ -33,8 +33,9 @@ struct ChatRequest {
   SamplingFields sampling;
   std::optional<int64_t> max_tokens;  // absent: to the end of the context
   std::vector<std::string> stop;
-  bool parallel_tool_calls = true;  // false: the answer ends after its first call
-  bool hide_reasoning = false;      // switched off, or not wanted: it is left out of the answer
+  bool parallel_tool_calls = true;   // false: the answer ends after its first call
+  bool hide_reasoning = false;       // switched off, or not wanted: it is left out of the answer
+  bool omit_reasoning_text = false;  // the answer says that there was reasoning, and not what
   bool logprobs = false;
   int32_t top_logprobs = 0;
 };

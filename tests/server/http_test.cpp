@@ -58,7 +58,7 @@ TEST_F(ServerTest, UnknownPathsAnswer404InTheShapeOfTheirPrefix) {
   EXPECT_TRUE(parse(ollama.body)["error"].is_string());
   EXPECT_NE(ollama.header("Content-Type").find("application/json"), std::string::npos);
 
-  const HttpReply anthropic = post("/v1/messages?beta=true", "{}");
+  const HttpReply anthropic = post("/v1/messages/batches?beta=true", "{}");
   EXPECT_EQ(anthropic.status, 404);
   EXPECT_EQ(parse(anthropic.body)["type"], "error");
   EXPECT_EQ(parse(anthropic.body)["error"]["type"], "not_found_error");
