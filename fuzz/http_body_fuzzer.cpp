@@ -1,7 +1,9 @@
-// Bytes as a chat request's body: parsed, and when that works rendered and tokenized, up to the engine's door.
+// Bytes as a chat request's body in each dialect: parsed, and when that works rendered and tokenized, up to the
+// engine's door.
 #include "chat/chat_format.h"
 #include "server/app.h"
 #include "server/byte_tokenizer.h"
+#include "server/dialects/anthropic_request.h"
 #include "server/dialects/openai_chat.h"
 #include "server/prepare.h"
 #include "server/scripted_service.h"
@@ -23,17 +25,19 @@ struct World {
                                 .model = {.name = "fuzz", .created_s = 0, .context_length = 4096},
                                 .sampling_defaults = {}};
   server::WorkerPool workers{1};
-  server::App app{context, workers};
+  server::App app{context, workers, {}};
 };
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const World world;
-  const auto request = server::parse_openai_chat(std::string(reinterpret_cast<const char*>(data), size), world.app);
-  if (request) {
+  const std::string body(reinterpret_cast<const char*>(data), size);
+  for (const auto parse : {server::parse_openai_chat, server::parse_anthropic_request}) {
+    const auto request = parse(body, world.app);
+    if (!request) continue;
     const auto prepared =
-        server::prepare(*request, world.context, {.request_id = "r", .client = "c"}, [] { return false; });
+        server::prepare(*request, world.app, {.request_id = "r", .client = "c"}, [] { return false; });
     static_cast<void>(prepared);
   }
   return 0;
