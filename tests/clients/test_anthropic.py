@@ -85,10 +85,20 @@ def a_prompt_of_any_length_is_counted(client, server):
 
 
 @check
-def a_second_identical_request_has_the_same_total(client, server):
+def a_second_identical_request_is_read_from_the_cache_and_has_the_same_total(client, server):
     first, second = (ask(client, PROMPTS[1]) for _ in range(2))
     assert essence(first) == essence(second)
-    assert second.usage.cache_read_input_tokens is not None and second.usage.cache_creation_input_tokens == 0
+    assert second.usage.cache_read_input_tokens > 0 and second.usage.cache_creation_input_tokens == 0
+
+
+@check
+def a_billing_line_that_changes_does_not_lose_the_cache(client, server):
+    def system(n):
+        return [{"type": "text", "text": f"x-anthropic-billing-header: cc_version=2.1.36; cch={n}"},
+                {"type": "text", "text": "Some rules. " * 40}]
+    first, second = (ask(client, PROMPTS[1], system=system(n)) for n in (1, 2))
+    assert essence(first) == essence(second)
+    assert second.usage.cache_read_input_tokens > 100
 
 
 @check
