@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "chat/history.h"
+
 namespace tempo9::chat {
 namespace {
 
@@ -55,7 +57,10 @@ Json tool_calls_json(const std::vector<ToolCall>& calls) {
 
 Json message_json(const Message& message) {
   Json json = {{"role", role_name(message.role)}, {"content", message.content}};
-  if (!message.reasoning.empty()) json["reasoning_content"] = message.reasoning;
+  if (!message.reasoning.empty()) {
+    // Each family reads its own name for it.
+    for (const char* key : {"reasoning_content", "reasoning", "thinking"}) json[key] = message.reasoning;
+  }
   if (!message.tool_calls.empty()) json["tool_calls"] = tool_calls_json(message.tool_calls);
   if (message.role == Role::kTool) json["tool_call_id"] = message.tool_call_id;
   if (!message.name.empty()) json["name"] = message.name;
@@ -89,6 +94,7 @@ ChatFormat ChatFormat::create(const gguf::Metadata& metadata, const tokenizer::T
   if (!tool_source.empty()) {
     format.with_tools_ = parse(tool_source);
     format.dialect_ = &tools::choose_dialect(tool_source);
+    format.probe();
   }
   return format;
 }
@@ -99,7 +105,28 @@ ChatFormat ChatFormat::from_source(std::string_view source, std::string bos_toke
   format.dialect_ = &tools::choose_dialect(source);
   format.bos_token_ = std::move(bos_token);
   format.eos_token_ = std::move(eos_token);
+  format.probe();
   return format;
+}
+
+const ChatFormat::Source& ChatFormat::source_for(const Conversation& conversation) const {
+  const bool has_tool_template = with_tools_.parsed || !with_tools_.problem.empty();
+  return !conversation.tools.empty() && has_tool_template ? with_tools_ : default_;
+}
+
+void ChatFormat::probe() {
+  const Source& source = with_tools_.parsed ? with_tools_ : default_;
+  traits_ = probe_template([&](const Json& given) -> std::optional<std::string> {
+    Json variables = given;
+    variables["add_generation_prompt"] = true;
+    variables["bos_token"] = bos_token_;
+    variables["eos_token"] = eos_token_;
+    auto rendered = render_with(source, variables, {});
+    if (!rendered) return std::nullopt;
+    return std::move(rendered->text);
+  });
+  // gpt-oss shows one call of a message, whatever there are.
+  if (dialect_->name == "harmony") traits_.takes_parallel_calls = false;
 }
 
 ChatFormat::Source ChatFormat::parse(std::string_view source) {
@@ -130,9 +157,8 @@ Result<Rendered> ChatFormat::render(const Conversation& conversation, std::chron
   options.now = now;
   // A template may write '<|' + message.role + '|>'. The role is one of four words, whoever sent the message.
   options.trusted_variables.emplace_back("messages[].role");
-  const bool has_tool_template = with_tools_.parsed || !with_tools_.problem.empty();
-  const Source& source = !conversation.tools.empty() && has_tool_template ? with_tools_ : default_;
-  Json variables = template_variables(conversation, bos_token_, eos_token_);
+  const Source& source = source_for(conversation);
+  Json variables = template_variables(adapt_conversation(conversation, traits_), bos_token_, eos_token_);
   const bool has_effort = !conversation.reasoning_effort.empty() && !variables.contains("reasoning_effort");
   if (has_effort && source.efforts != Efforts::kNone) {
     variables["reasoning_effort"] = effort_level(source.efforts, conversation.reasoning_effort);

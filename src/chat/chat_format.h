@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "chat/message.h"
 #include "chat/template/template.h"
+#include "chat/template_traits.h"
 #include "chat/tools/dialect.h"
 #include "gguf/file.h"
 #include "tokenizer/tokenizer.h"
@@ -25,8 +26,8 @@ class ChatFormat {
   // From a template's text alone, for `tempo9 render --template`.
   static ChatFormat from_source(std::string_view source, std::string bos_token, std::string eos_token);
 
-  // The prompt. A leading run of system messages is rendered as one. Text may begin with the BOS token; encode_prompt
-  // (prompt_tokens.h) sees to it that there is one BOS.
+  // The prompt of the conversation, adapted to what the template can take (history.h). Text may begin with the BOS
+  // token; encode_prompt (prompt_tokens.h) sees to it that there is one BOS.
   // Errors: kUnsupported when there is no usable template; else as Template::render.
   Result<Rendered> render(const Conversation& conversation,
                           std::chrono::system_clock::time_point now = std::chrono::system_clock::now()) const;
@@ -35,6 +36,8 @@ class ChatFormat {
 
   // How the model writes tool calls and reasoning, as its template tells.
   const tools::Dialect& dialect() const { return *dialect_; }
+  // What the template can take as it is; of the one for conversations with tools if there are two.
+  const TemplateTraits& traits() const { return traits_; }
   // Why there is no usable template; empty when there is one.
   const std::string& problem() const { return default_.problem; }
 
@@ -58,7 +61,11 @@ class ChatFormat {
 
   Source default_;
   Source with_tools_;  // both empty: the default serves
+  const Source& source_for(const Conversation& conversation) const;
+  void probe();
+
   const tools::Dialect* dialect_ = nullptr;
+  TemplateTraits traits_;
   std::string bos_token_;
   std::string eos_token_;
 };

@@ -97,7 +97,8 @@ TEST(ChatFormat, VariablesOfAConversation) {
   const Json variables = template_variables(conversation, "<s>", "</s>");
   EXPECT_EQ(variables["messages"].dump(),
             R"([{"role":"system","content":"one\n\ntwo"},{"role":"user","content":"q","name":"ann"},)"
-            R"({"role":"assistant","content":"","reasoning_content":"hmm","tool_calls":[{"id":"c1","type":"function",)"
+            R"({"role":"assistant","content":"","reasoning_content":"hmm","reasoning":"hmm","thinking":"hmm",)"
+            R"("tool_calls":[{"id":"c1","type":"function",)"
             R"("function":{"name":"f","arguments":{"z":1,"a":null}}}]},)"
             R"({"role":"tool","content":"42","tool_call_id":"c1","name":"f"},{"role":"system","content":"late"}])");
   EXPECT_TRUE(variables["tools"].is_null());
@@ -140,12 +141,12 @@ TEST(ChatFormat, UnusableTemplatesStillLoad) {
 TEST(ChatFormat, WhatTheTemplateRaisesIsABadRequest) {
   const ChatFormat format = ChatFormat::from_source(
       read_text(tempo9::testing::golden_path("templates/google-gemma-2-2b-it.jinja")), "<bos>", "<eos>");
-  auto rendered =
-      format.render(conversation_of(R"({"messages":[{"role":"system","content":"s"},{"role":"user","content":"u"}]})"));
+  auto rendered = format.render(
+      conversation_of(R"({"messages":[{"role":"assistant","content":"a"},{"role":"user","content":"u"}]})"));
   ASSERT_FALSE(rendered);
   EXPECT_EQ(rendered.error().code(), ErrorCode::kInvalidInput);
   EXPECT_EQ(rendered.error().reason(), "template_error");
-  EXPECT_EQ(rendered.error().message(), "System role not supported");
+  EXPECT_EQ(rendered.error().message(), "Conversation roles must alternate user/assistant/user/assistant/...");
 }
 
 TEST(ChatFormat, RolesMayBePartOfControlTokens) {

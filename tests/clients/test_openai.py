@@ -210,6 +210,62 @@ def errors_are_the_clients_own_exceptions(client, server):
     assert "maximum context length is" in error.message
 
 
+TOOLS = [{"type": "function",
+          "function": {"name": "get_weather", "description": "Current weather of a city",
+                       "parameters": {"type": "object",
+                                      "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+                                      "required": ["city"]}}}]
+
+
+def joined_stream(client, messages, **fields):
+    """Content and calls of a streamed answer, put together as the library's own helper would."""
+    content, calls, finish = "", [], None
+    for chunk in client.chat.completions.create(model="any", messages=messages, temperature=0, stream=True, **fields):
+        for choice in chunk.choices:
+            content += choice.delta.content or ""
+            for call in choice.delta.tool_calls or []:
+                if call.id:
+                    assert call.index == len(calls) and call.type == "function"
+                    calls.append([call.function.name, ""])
+                calls[call.index][1] += call.function.arguments
+            finish = choice.finish_reason or finish
+    return content, calls, finish
+
+
+@check
+def tools_are_offered_and_the_stream_equals_the_whole_answer(client, server):
+    for prompt in ("What is the weather in Oslo?", "Say hi.", "Call get_weather for Rome and for Paris."):
+        messages = [{"role": "user", "content": prompt}]
+        fields = {"tools": TOOLS, "max_tokens": 64}
+        choice = client.chat.completions.create(model="any", messages=messages, temperature=0, **fields).choices[0]
+        calls = [[c.function.name, c.function.arguments] for c in choice.message.tool_calls or []]
+        assert (choice.finish_reason == "tool_calls") <= bool(calls)
+        assert joined_stream(client, messages, **fields) == (choice.message.content or "", calls, choice.finish_reason)
+        for name, arguments in calls if choice.finish_reason == "tool_calls" else []:
+            assert name and isinstance(json.loads(arguments), dict)
+
+
+@check
+def a_tool_loop_in_the_history_is_answered(client, server):
+    calls = [{"id": f"call_{city}", "type": "function",
+              "function": {"name": "get_weather", "arguments": json.dumps({"city": city})}} for city in ("Oslo", "Rome")]
+    messages = [{"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "Weather in Oslo and Rome?"},
+                {"role": "assistant", "content": None, "tool_calls": calls},
+                {"role": "tool", "tool_call_id": "call_Rome", "content": "sunny"},
+                {"role": "tool", "tool_call_id": "call_Oslo", "content": "rain"}]
+    answer = client.chat.completions.create(model="any", messages=messages, tools=TOOLS, temperature=0, max_tokens=32)
+    assert answer.choices[0].finish_reason in ("stop", "length", "tool_calls")
+
+
+@check
+def forced_tool_calls_are_refused_by_name(client, server):
+    forced = {"type": "function", "function": {"name": "get_weather"}}
+    for choice in ("required", forced):
+        expect_error(openai.BadRequestError, lambda: ask(client, "x", tools=TOOLS, tool_choice=choice),
+                     param="tool_choice", code="unsupported_parameter")
+
+
 def main():
     if len(sys.argv) != 2:
         raise SystemExit(__doc__)
