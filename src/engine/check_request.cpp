@@ -74,6 +74,9 @@ Result<void> check_request(const Request& request, int64_t context_length, int64
   T9_TRY_VOID(check_prompt(request, context_length, n_vocab));
   T9_TRY_VOID(check_sampling(request.sampling, n_vocab));
   T9_TRY_VOID(check_stops(request.stop));
+  if (request.constraint.grammar && request.ignore_end) {
+    return invalid("ignore_end", "an answer that a grammar holds ends where the grammar does");
+  }
   if (request.max_tokens < 0) return invalid("max_tokens", "max_tokens must not be negative");
   if (request.top_logprobs < 0 || request.top_logprobs > kMaxTopLogprobs) {
     return invalid("top_logprobs",

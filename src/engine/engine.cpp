@@ -78,6 +78,7 @@ class EngineThread final : public Engine {
   StepPlan plan();
   void apply(const StepPlan& plan);
   void commit(const StepPlan& plan, tensor::MatView<float> logits, Clock::time_point started);
+  Result<Sampled> sample(Sequence& sequence, std::span<float> logits);
   // Samples the answer's next token, posts what text it releases, or ends the sequence.
   void extend(Sequence& sequence, std::span<float> logits);
 
@@ -90,7 +91,8 @@ class EngineThread final : public Engine {
 
   void park();
   void publish(const StepPlan& plan);
-  std::unique_ptr<Sequence> make_sequence(Request request) const;
+  std::unique_ptr<Sequence> make_sequence(Request request);
+  const GrammarTokens& grammar_tokens();
 
   const models::Model& model_;
   const tokenizer::Tokenizer& tokenizer_;
@@ -115,13 +117,16 @@ class EngineThread final : public Engine {
   Clock::time_point last_progress_ = Clock::now();
   ServiceStats stats_;
 
+  std::once_flag grammar_tokens_once_;
+  std::optional<GrammarTokens> grammar_tokens_;  // made by the thread of the first request that has a grammar
+
   std::mutex join_mutex_;
   std::thread thread_;
 };
 
 // ---- any thread
 
-std::unique_ptr<Sequence> EngineThread::make_sequence(Request request) const {
+std::unique_ptr<Sequence> EngineThread::make_sequence(Request request) {
   const int64_t n_prompt = static_cast<int64_t>(request.prompt.size());
   const int64_t room = context_length_ - n_prompt;
   const int64_t max_tokens = request.max_tokens == 0 ? room : std::min(request.max_tokens, room);
@@ -131,6 +136,13 @@ std::unique_ptr<Sequence> EngineThread::make_sequence(Request request) const {
                    .logprobs = request.logprobs,
                    .top_logprobs = request.top_logprobs,
                    .mask = {.n_tokens = tokenizer_.n_tokens(), .suppressed = tokenizer_.suppressed()}});
+  std::optional<ConstraintState> constraint;
+  if (request.constraint.grammar) {
+    std::vector<TokenText> control_texts;
+    for (const int32_t id : request.shown_control)
+      control_texts.push_back({id, tokenizer_.piece(id, /*special=*/true)});
+    constraint.emplace(std::move(request.constraint), grammar_tokens(), std::move(control_texts));
+  }
   return std::make_unique<Sequence>(Sequence{.id = std::move(request.id),
                                              .client = std::move(request.client),
                                              .tokens = std::move(request.prompt),
@@ -143,6 +155,7 @@ std::unique_ptr<Sequence> EngineThread::make_sequence(Request request) const {
                                              .pages = {},
                                              .n_computed = 0,
                                              .ended = false,
+                                             .constraint = std::move(constraint),
                                              .sampler = std::move(sampler),
                                              .output = Output(std::move(request.stop), request.logprobs),
                                              .events = std::make_shared<EventQueue>(waker_),
@@ -150,6 +163,11 @@ std::unique_ptr<Sequence> EngineThread::make_sequence(Request request) const {
                                              .first_row = {},
                                              .first_token = {},
                                              .last_token = {}});
+}
+
+const GrammarTokens& EngineThread::grammar_tokens() {
+  std::call_once(grammar_tokens_once_, [this] { grammar_tokens_.emplace(tokenizer_); });
+  return *grammar_tokens_;
 }
 
 Result<std::shared_ptr<Stream>> EngineThread::submit(Request request) {
@@ -295,8 +313,17 @@ void EngineThread::commit(const StepPlan& plan, tensor::MatView<float> logits, C
   times_.add(plan.n_decode_rows, plan.n_prefill_rows, ms_between(started, Clock::now()));
 }
 
+Result<Sampled> EngineThread::sample(Sequence& sequence, std::span<float> logits) {
+  const grammar::TokenMask* allowed = nullptr;
+  if (sequence.constraint) {
+    T9_TRY(mask, sequence.constraint->allowed_tokens());
+    allowed = mask;
+  }
+  return sequence.sampler.sample(logits, sequence.tokens, allowed, scratch_);
+}
+
 void EngineThread::extend(Sequence& sequence, std::span<float> logits) {
-  Result<Sampled> sampled = sequence.sampler.sample(logits, sequence.tokens, scratch_);
+  Result<Sampled> sampled = sample(sequence, logits);
   if (!sampled) return finish(sequence, std::move(sampled).error());
   sequence.last_token = Clock::now();
   if (!sequence.first_token) {
@@ -312,8 +339,13 @@ void EngineThread::extend(Sequence& sequence, std::span<float> logits) {
   sequence.sampler.accept(sampled->token);
   const bool is_shown = std::ranges::find(sequence.shown_control, sampled->token) != sequence.shown_control.end();
   const std::string_view piece = tokenizer_.piece(sampled->token, /*special=*/is_shown);
+  if (sequence.constraint) {
+    Result<void> accepted = sequence.constraint->accept(piece);
+    if (!accepted) return finish(sequence, std::move(accepted).error());
+  }
   const bool stopped = sequence.output.add(sampled->token, piece, std::move(sampled->info));
   if (stopped) return finish(sequence, FinishReason::kStop);
+  if (sequence.constraint && sequence.constraint->is_complete()) return finish(sequence, FinishReason::kStop);
   if (sequence.n_answer() >= sequence.max_tokens) return finish(sequence, FinishReason::kLength);
   if (sequence.output.has_text()) sequence.events->push(sequence.output.take());
 }

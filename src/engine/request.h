@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "grammar/grammar.h"
 
 namespace tempo9::engine {
 
@@ -23,6 +25,16 @@ struct SamplingParams {
   std::optional<uint64_t> seed;  // absent: a fresh one
 };
 
+// What the answer is held to. It then ends where the grammar says, and never before.
+struct Constraint {
+  std::shared_ptr<const grammar::Grammar> grammar;  // null: nothing
+  // The answer is free, but does not end, until it has written this text: the end of reasoning. Empty: the grammar
+  // holds from the first token.
+  std::string begins_after;
+  // The grammar's text may be written with the request's shown_control too: for markup of tool calls.
+  bool allows_control = false;
+};
+
 struct Request {
   std::string id;      // for logs
   std::string client;  // connection it came from: queues are served round-robin over clients
@@ -30,6 +42,7 @@ struct Request {
   int64_t max_tokens = 0;  // 0: to the end of the context
   SamplingParams sampling;
   std::vector<std::string> stop;  // matched on the text; the match is not part of the answer
+  Constraint constraint;
   bool logprobs = false;
   int32_t top_logprobs = 0;
   std::vector<int32_t> shown_control;  // control tokens whose text is part of the answer; few
@@ -38,7 +51,7 @@ struct Request {
 
 struct TokenLogprob {
   int32_t token = 0;
-  float logprob = 0.0f;  // of the distribution before temperature, penalties and bias
+  float logprob = 0.0f;  // of the distribution before constraint, temperature, penalties and bias
 };
 
 // One token whose text an event releases. Only filled when the request asked for logprobs.

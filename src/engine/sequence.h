@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/constraint.h"
 #include "engine/event_queue.h"
 #include "engine/output.h"
 #include "engine/sampler/sampler.h"
@@ -36,6 +37,7 @@ struct Sequence {
   int64_t stop = 0;    // a step must not read beyond this token: a state is to be kept there; 0: any may
   bool ended = false;  // its last event was posted
 
+  std::optional<ConstraintState> constraint;
   Sampler sampler;
   Output output;
   std::shared_ptr<EventQueue> events;

@@ -22,7 +22,7 @@ Sampler make_sampler(SamplingParams params, int64_t n_tokens, uint64_t seed = 7)
 
 int32_t sample(Sampler& sampler, std::vector<float> logits, std::span<const int32_t> tokens = {}) {
   SamplerScratch scratch;
-  const auto sampled = sampler.sample(logits, tokens, scratch);
+  const auto sampled = sampler.sample(logits, tokens, nullptr, scratch);
   EXPECT_TRUE(sampled.has_value());
   return sampled ? sampled->token : -1;
 }
@@ -35,7 +35,7 @@ std::map<int32_t, double> shares(const SamplingParams& params, const std::vector
   const std::vector<int32_t> tokens(static_cast<size_t>(n), 0);
   for (int i = 0; i < n; ++i) {
     std::vector<float> copy = logits;
-    const auto token = sampler.sample(copy, std::span(tokens).first(static_cast<size_t>(i)), scratch)->token;
+    const auto token = sampler.sample(copy, std::span(tokens).first(static_cast<size_t>(i)), nullptr, scratch)->token;
     shares[token] += 1.0 / n;
   }
   return shares;
@@ -203,7 +203,7 @@ TEST(Sampler, LogprobsAreOfTheRawDistribution) {
                    .mask = {.n_tokens = 4, .suppressed = kSuppressed}});
   std::vector<float> logits = logs({0.5, 0.2, 0.3, 0.9});  // 3 is suppressed
   SamplerScratch scratch;
-  const auto sampled = sampler.sample(logits, {}, scratch);
+  const auto sampled = sampler.sample(logits, {}, nullptr, scratch);
   ASSERT_TRUE(sampled);
   EXPECT_EQ(sampled->token, 1);
   EXPECT_NEAR(sampled->info.chosen.logprob, std::log(0.2f), 1e-6);
@@ -219,13 +219,13 @@ TEST(Sampler, BadLogitsAreAnError) {
   for (const float bad : {NAN, INFINITY}) {
     Sampler sampler = make_sampler({.logit_bias = {}, .seed = {}}, 3);
     std::vector<float> logits{0.0f, bad, 1.0f};
-    const auto sampled = sampler.sample(logits, {}, scratch);
+    const auto sampled = sampler.sample(logits, {}, nullptr, scratch);
     ASSERT_FALSE(sampled);
     EXPECT_EQ(sampled.error().code(), ErrorCode::kInternal);
   }
   Sampler sampler = make_sampler({.logit_bias = {}, .seed = {}}, 2);
   std::vector<float> none{-INFINITY, -INFINITY};
-  EXPECT_FALSE(sampler.sample(none, {}, scratch));
+  EXPECT_FALSE(sampler.sample(none, {}, nullptr, scratch));
 }
 
 TEST(Sampler, ExtremeTemperaturesAndBiasesStayFinite) {
@@ -233,6 +233,28 @@ TEST(Sampler, ExtremeTemperaturesAndBiasesStayFinite) {
   EXPECT_EQ(sample(cold, {1e30f, 1e31f, -1e38f}), 1);
   Sampler biased = make_sampler({.temperature = 1.0f, .logit_bias = {{0, 1e6f}, {0, 1e6f}}, .seed = {}}, 3);
   EXPECT_EQ(sample(biased, {3.4e38f, 0, 0}), 0);
+}
+
+TEST(Sampler, LogprobsAreOfTheDistributionBeforeTheGrammar) {
+  Sampler sampler({.params = {.temperature = 0.0f},
+                   .seed = 7,
+                   .logprobs = true,
+                   .top_logprobs = 1,
+                   .mask = {.n_tokens = 70, .suppressed = {}}});
+  grammar::TokenMask allowed(70);
+  allowed.set(2);
+  allowed.set(69);
+  std::vector<float> logits(72, -100.0f);
+  logits[0] = std::log(0.6f);
+  logits[2] = std::log(0.1f);
+  logits[69] = std::log(0.3f);
+  SamplerScratch scratch;
+  const auto sampled = sampler.sample(logits, {}, &allowed, scratch);
+  ASSERT_TRUE(sampled.has_value());
+  EXPECT_EQ(sampled->token, 69);
+  EXPECT_NEAR(sampled->info.chosen.logprob, std::log(0.3f), 1e-5);
+  ASSERT_EQ(sampled->info.top.size(), 1u);
+  EXPECT_EQ(sampled->info.top[0].token, 0);
 }
 
 }  // namespace

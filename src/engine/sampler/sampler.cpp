@@ -1,7 +1,5 @@
 #include "engine/sampler/sampler.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -28,6 +26,21 @@ Result<int32_t> find_best(std::span<const float> logits) {
   return best;
 }
 
+// REQUIRES: the mask is of as many tokens.
+void keep_allowed(std::span<float> logits, const grammar::TokenMask& allowed) {
+  const std::span<const uint64_t> words = allowed.words();
+  for (size_t begin = 0, i = 0; begin < logits.size(); begin += 64, ++i) {
+    const std::span<float> block = logits.subspan(begin, std::min<size_t>(64, logits.size() - begin));
+    if (words[i] == 0) {
+      std::ranges::fill(block, -INFINITY);
+    } else if (words[i] != ~uint64_t{0}) {
+      for (size_t bit = 0; bit < block.size(); ++bit) {
+        if ((words[i] >> bit & 1) == 0) block[bit] = -INFINITY;
+      }
+    }
+  }
+}
+
 double log_sum_exp(std::span<const float> logits, float largest) {
   double sum = 0.0;
   for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - static_cast<double>(largest));
@@ -48,7 +61,8 @@ std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, int32_t n,
 
 }  // namespace
 
-Result<Sampled> Sampler::sample(std::span<float> logits, std::span<const int32_t> tokens, SamplerScratch& scratch) {
+Result<Sampled> Sampler::sample(std::span<float> logits, std::span<const int32_t> tokens,
+                                const grammar::TokenMask* allowed, SamplerScratch& scratch) {
   logits = logits.first(std::min(logits.size(), static_cast<size_t>(options_.mask.n_tokens)));
   for (const int32_t id : options_.mask.suppressed) {
     if (static_cast<size_t>(id) < logits.size()) logits[static_cast<size_t>(id)] = -INFINITY;
@@ -61,9 +75,10 @@ Result<Sampled> Sampler::sample(std::span<float> logits, std::span<const int32_t
     normalizer = log_sum_exp(logits, logits[static_cast<size_t>(raw_best)]);
     sampled.info.top = top_logprobs(logits, options_.top_logprobs, normalizer, scratch.candidates);
   }
+  if (allowed) keep_allowed(logits, *allowed);
   change_logits(logits, tokens, scratch);
   int32_t best = raw_best;
-  if (!unchanged_.empty()) {
+  if (allowed || !unchanged_.empty()) {
     T9_TRY(changed_best, find_best(logits));
     best = changed_best;
   }

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "engine/request.h"
 #include "engine/sampler/candidates.h"
+#include "grammar/token_trie.h"
 
 namespace tempo9::engine {
 
@@ -31,10 +32,10 @@ struct Sampled {
   TokenInfo info;  // filled when log-probabilities were asked for
 };
 
-// One sequence's sampler. The order of rules: mask | log-probabilities are read here | logit bias, repetition, presence
-// and frequency penalties | temperature | top_k | top_p | min_p | draw. Temperature 0 takes the best after the
-// penalties. The repetition penalty looks at the last `repeat_last_n` tokens, prompt included; presence and frequency
-// penalties look at the answer only.
+// One sequence's sampler. The order of rules: mask | log-probabilities are read here | the tokens that a grammar allows
+// | logit bias, repetition, presence and frequency penalties | temperature | top_k | top_p | min_p | draw. Temperature
+// 0 takes the best after the penalties. The repetition penalty looks at the last `repeat_last_n` tokens, prompt
+// included; presence and frequency penalties look at the answer only.
 class Sampler {
  public:
   struct Options {
@@ -47,9 +48,11 @@ class Sampler {
 
   explicit Sampler(Options options) : options_(std::move(options)) {}
 
-  // The next token after `tokens` (prompt and answer so far). Overwrites `logits`.
+  // The next token after `tokens` (prompt and answer so far), one of `allowed`, or any when that is null. Overwrites
+  // `logits`.
   // Errors: kInternal when a logit is NaN or infinite, or no token may be sampled.
-  Result<Sampled> sample(std::span<float> logits, std::span<const int32_t> tokens, SamplerScratch& scratch);
+  Result<Sampled> sample(std::span<float> logits, std::span<const int32_t> tokens, const grammar::TokenMask* allowed,
+                         SamplerScratch& scratch);
   // Tells the sampler that `token` was appended to the answer.
   void accept(int32_t token);
 
