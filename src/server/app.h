@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "grammar/cache.h"
 #include "server/server.h"
 #include "server/worker_pool.h"
 
@@ -14,6 +15,7 @@ namespace tempo9::server {
 struct App {
   const ServerContext& context;
   WorkerPool& workers;
+  grammar::GrammarCache& grammars;
   const std::vector<int32_t> marker_tokens;  // control tokens that are shown as text: prepare.h
 };
 

@@ -25,6 +25,12 @@ struct SamplingFields {
   std::vector<std::pair<int32_t, float>> logit_bias;
 };
 
+// A JSON Schema that the answer's content is held to.
+struct OutputSchema {
+  chat::Json schema;
+  bool is_strict = false;  // objects are closed, and a keyword that cannot be enforced is an error
+};
+
 struct ChatRequest {
   std::string model;  // the name to answer with
   bool stream = false;
@@ -36,6 +42,9 @@ struct ChatRequest {
   bool parallel_tool_calls = true;   // false: the answer ends after its first call
   bool hide_reasoning = false;       // switched off, or not wanted: it is left out of the answer
   bool omit_reasoning_text = false;  // the answer says that there was reasoning, and not what
+  bool requires_call = false;        // the answer is tool calls
+  std::string forced_tool;           // with requires_call: of this tool only; empty: of any
+  std::optional<OutputSchema> output_schema;
   bool logprobs = false;
   int32_t top_logprobs = 0;
 };

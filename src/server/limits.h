@@ -32,6 +32,8 @@ inline constexpr size_t kMaxJsonDepth = 512;
 // Of one object. Finding a field walks the keys; a logit_bias over the largest vocabulary (262,144) fits.
 inline constexpr size_t kMaxJsonKeys = 300'000;
 inline constexpr size_t kMaxStopStrings = 16;
+// Grammars of schemas and tools that are kept compiled; a large one takes some megabytes.
+inline constexpr size_t kKeptGrammars = 64;
 // Work is queued and no engine step has ended for this long: /health says so.
 inline constexpr double kStalledAfterSeconds = 30.0;
 

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "chat/prompt_tokens.h"
+#include "server/output_constraint.h"
 
 namespace tempo9::server {
 
@@ -93,17 +94,20 @@ Result<Prepared> prepare(const ChatRequest& request, const App& app, const Sende
   T9_TRY(rendered, context.chat_format.render(request.conversation));
   if (is_cancelled()) return fail(ErrorCode::kCancelled, "The client has gone.");
   T9_TRY(prompt, encode(rendered, context.tokenizer, context.engine.context_length(), is_cancelled));
+  AnswerOptions answer = answer_options(request, context.chat_format.dialect(), rendered.text);
+  T9_TRY(constraint, make_constraint(request, *answer.dialect, answer.parser.start, app.grammars));
   engine::Request engine_request{.id = sender.request_id,
                                  .client = sender.client,
                                  .prompt = std::move(prompt),
                                  .max_tokens = request.max_tokens.value_or(0),
                                  .sampling = resolve_sampling(request.sampling, context.sampling_defaults),
                                  .stop = {},
+                                 .constraint = std::move(constraint),
                                  .logprobs = request.logprobs,
                                  .top_logprobs = request.top_logprobs,
                                  .shown_control = app.marker_tokens,
                                  .ignore_end = false};
-  return Prepared{std::move(engine_request), answer_options(request, context.chat_format.dialect(), rendered.text)};
+  return Prepared{std::move(engine_request), std::move(answer)};
 }
 
 Result<int64_t> count_prompt_tokens(const ChatRequest& request, const ServerContext& context,

@@ -18,7 +18,7 @@ class ServerImpl : public Server {
   explicit ServerImpl(const ServerContext& context)
       : context_(context),
         workers_(kPrepareThreads),
-        app_{context_, workers_, find_marker_tokens(context_.tokenizer, context_.chat_format.dialect())},
+        app_{context_, workers_, grammars_, find_marker_tokens(context_.tokenizer, context_.chat_format.dialect())},
         router_(app_) {}
 
   Result<void> open(const ServerOptions& options) {
@@ -33,6 +33,7 @@ class ServerImpl : public Server {
  private:
   const ServerContext context_;
   WorkerPool workers_;
+  grammar::GrammarCache grammars_{kKeptGrammars};
   const App app_;
   Router router_;
   std::unique_ptr<http::Listener> listener_;

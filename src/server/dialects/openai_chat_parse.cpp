@@ -73,19 +73,33 @@ void read_logprobs(FieldReader& fields, ChatRequest& request) {
   }
 }
 
+// Spec api 8.4. A schema that is not strict is held to as well, as far as its keywords can be.
+void read_response_format(FieldReader& fields, ChatRequest& request) {
+  FieldReader format = fields.nested("response_format");
+  const auto type = format.find_string("type");
+  if (!type || *type == "text") return;
+  if (*type == "json_object") {
+    request.output_schema = OutputSchema{.schema = {{"type", "object"}}, .is_strict = false};
+  } else if (*type == "json_schema") {
+    FieldReader described = format.nested("json_schema");
+    const Json* schema = described.find_object("schema");
+    const bool is_strict = described.find_bool("strict").value_or(false);
+    if (schema) {
+      request.output_schema = OutputSchema{.schema = *schema, .is_strict = is_strict};
+    } else {
+      described.refuse_missing("schema");
+    }
+  } else {
+    format.refuse_value("type", fmt::format("'{}' is not text, json_object or json_schema", *type));
+  }
+}
+
 // What would change the answer and is not built is refused by name; an answer that ignores it would be a wrong one.
 void refuse_what_is_missing(FieldReader& fields) {
   if (fields.find_integer("n", {1, kMaxChoices}).value_or(1) > 1)
     fields.refuse_unsupported("n", "more than one choice");
   if (fields.find_bool("continue_final_message").value_or(false)) {
     fields.refuse_unsupported("continue_final_message", "continuing the last message");
-  }
-  FieldReader format = fields.nested("response_format");
-  const auto type = format.find_string("type");
-  if (type == "json_object" || type == "json_schema") {
-    fields.refuse_unsupported("response_format", *type);
-  } else if (type && *type != "text") {
-    format.refuse_value("type", fmt::format("'{}' is not text, json_object or json_schema", *type));
   }
   if (const Json* modalities = fields.find_array("modalities")) {
     for (const Json& modality : *modalities) {
@@ -108,14 +122,15 @@ bool names_a_tool(const chat::Conversation& conversation, const Json& choice) {
   return false;
 }
 
-// "auto" and "none" can be kept: tools stand in the prompt or they don't. A forced call needs a grammar.
-void apply_tool_choice(FieldReader& fields, std::string_view name, chat::Conversation& conversation) {
+// none leaves the tools out of the prompt; a forced call keeps all of them there, for the prefix cache.
+void apply_tool_choice(FieldReader& fields, std::string_view name, ChatRequest& request) {
   const Json* choice = fields.find(name);
   if (!choice || *choice == "auto") return;
   if (*choice == "none") {
-    conversation.tools.clear();
+    request.conversation.tools.clear();
   } else if (*choice == "required") {
-    fields.refuse_unsupported(name, "a forced tool call");
+    if (request.conversation.tools.empty()) fields.refuse_value(name, "there are no tools to call");
+    request.requires_call = true;
   } else if (choice->is_string()) {
     fields.refuse_value(name, fmt::format("'{}' is not none, auto or required", choice->get<std::string>()));
   } else if (!choice->is_object()) {
@@ -123,11 +138,19 @@ void apply_tool_choice(FieldReader& fields, std::string_view name, chat::Convers
   } else {
     const Json function = choice->value("function", choice->value("custom", *choice));
     const Json tool = function.is_object() ? function.value("name", Json()) : Json();
-    if (tool.is_string() && !names_a_tool(conversation, tool)) {
+    if (!tool.is_string()) return fields.refuse_unsupported(name, "a restricted choice of tools");
+    if (!names_a_tool(request.conversation, tool)) {
       fields.refuse_value(name, fmt::format("there is no tool named '{}'", tool.get<std::string>()));
     }
-    fields.refuse_unsupported(name, "a forced or restricted choice of tools");
+    request.requires_call = true;
+    request.forced_tool = tool.get<std::string>();
   }
+}
+
+// A schema holds the content from its first token, so that an answer under one cannot call tools.
+void refuse_schema_with_tools(FieldReader& fields, const ChatRequest& request) {
+  if (!request.output_schema || request.conversation.tools.empty()) return;
+  fields.refuse_unsupported("response_format", "a schema together with tools");
 }
 
 }  // namespace
@@ -143,14 +166,16 @@ Result<ChatRequest> parse_openai_chat(std::string body, const App& app) {
   request.max_tokens = read_max_tokens(fields);
   request.stop = fields.find_strings("stop", kMaxStopStrings);
   read_logprobs(fields, request);
+  read_response_format(fields, request);
   refuse_what_is_missing(fields);
   T9_TRY_VOID(fields.result());
   T9_TRY(conversation, chat::parse_openai_conversation(document));
   request.conversation = std::move(conversation);
   request.parallel_tool_calls = fields.find_bool("parallel_tool_calls").value_or(true);
   request.hide_reasoning = hides_reasoning(fields, request.conversation);
-  apply_tool_choice(fields, "tool_choice", request.conversation);
-  apply_tool_choice(fields, "function_call", request.conversation);
+  apply_tool_choice(fields, "tool_choice", request);
+  apply_tool_choice(fields, "function_call", request);
+  refuse_schema_with_tools(fields, request);
   T9_TRY_VOID(fields.result());
   return request;
 }
