@@ -10,6 +10,7 @@ import json
 import sys
 import urllib.parse
 
+import jsonschema
 import openai
 
 from checks import Server, check, run_all
@@ -23,6 +24,28 @@ PROMPTS = [
     "What is a prime number?",
     "Tell me a story about a fox. \U0001F98A",
     "Translate 'good morning' to French.",
+]
+
+
+def closed(**properties):
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+TEXT = {"type": "string", "maxLength": 40}
+SCHEMAS = [
+    closed(name=TEXT, age={"type": "integer", "minimum": 0, "maximum": 150}),
+    closed(colour={"enum": ["red", "green", "blue"]}, is_warm={"type": "boolean"}),
+    closed(rivers={"type": "array", "items": TEXT, "minItems": 2, "maxItems": 3}),
+    closed(day={"type": "string", "format": "date"}, id={"type": "string", "format": "uuid"}),
+    closed(code={"type": "string", "pattern": "^[A-Z]{3}-[0-9]{4}$"}),
+    closed(value={"anyOf": [{"type": "number"}, {"type": "null"}]}, kind={"const": "reading"}),
+    closed(point={"type": "array", "prefixItems": [{"type": "integer"}, {"type": "integer"}], "items": False,
+                  "minItems": 2}),
+    {**closed(tree={"$ref": "#/$defs/node"}),
+     "$defs": {"node": closed(label=TEXT, leaves={"type": "array", "items": TEXT, "maxItems": 2})}},
+    closed(address=closed(street=TEXT, city=TEXT), note={"type": ["string", "null"], "maxLength": 20}),
+    {"allOf": [{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
+               {"properties": {"b": {"type": "boolean"}}, "required": ["b"]}], "additionalProperties": True},
 ]
 
 
@@ -195,6 +218,51 @@ def expect_error(kind, call, **attributes):
     raise AssertionError(f"no {kind.__name__}")
 
 
+def formatted(schema, strict=False):
+    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": strict}}
+
+
+@check
+def answers_under_a_schema_are_valid(client, server):
+    for i, schema in enumerate(SCHEMAS):
+        for temperature in (0, 1):
+            choice = ask(client, PROMPTS[i % len(PROMPTS)], response_format=formatted(schema), max_tokens=400,
+                         temperature=temperature, seed=i).choices[0]
+            if choice.finish_reason == "length":  # numbers and white space may go on; what is there is no answer
+                continue
+            jsonschema.validate(json.loads(choice.message.content), schema)
+
+
+@check
+def json_mode_answers_with_an_object(client, server):
+    choice = ask(client, "Describe a cat as JSON.", response_format={"type": "json_object"}, max_tokens=600).choices[0]
+    assert choice.finish_reason == "length" or isinstance(json.loads(choice.message.content), dict)
+
+
+@check
+def a_schema_changes_no_other_answer(client, server):
+    free = text_of(client, PROMPTS[0])
+    held = text_of(client, PROMPTS[1], response_format=formatted(SCHEMAS[0]))
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        frees = [pool.submit(text_of, client, PROMPTS[0]) for _ in range(2)]
+        helds = [pool.submit(text_of, client, PROMPTS[1], response_format=formatted(SCHEMAS[0])) for _ in range(2)]
+    assert {f.result() for f in frees} == {free}
+    assert {f.result() for f in helds} == {held}
+
+
+@check
+def a_required_tool_is_called_with_arguments_by_its_schema(client, server):
+    parameters = closed(city=TEXT, days={"type": "integer", "minimum": 1, "maximum": 7})
+    tools = [{"type": "function", "function": {"name": name, "parameters": parameters}} for name in ("rain", "sun")]
+    for choice in ("required", {"type": "function", "function": {"name": "sun"}}):
+        answer = ask(client, "Tell me a joke.", tools=tools, tool_choice=choice, parallel_tool_calls=False,
+                     max_tokens=200).choices[0]
+        assert answer.finish_reason == "tool_calls", answer
+        (call,) = answer.message.tool_calls
+        assert call.function.name == "sun" or choice == "required"
+        jsonschema.validate(json.loads(call.function.arguments), parameters)
+
+
 @check
 def errors_are_the_clients_own_exceptions(client, server):
     bad = openai.BadRequestError
@@ -203,6 +271,8 @@ def errors_are_the_clients_own_exceptions(client, server):
     expect_error(bad, lambda: ask(client, "x", n=3), param="n", code="unsupported_parameter")
     expect_error(bad, lambda: ask(client, "x", max_tokens=0), param="max_tokens", code="invalid_value")
     expect_error(bad, lambda: client.chat.completions.create(model="any", messages=[]), param="messages")
+    expect_error(bad, lambda: ask(client, "x", response_format=formatted({"type": "number", "multipleOf": 3}, True)),
+                 param="response_format", code="invalid_schema")
     expect_error(openai.NotFoundError, lambda: client.get("/nothing/here", cast_to=object), status_code=404)
     expect_error(openai.InternalServerError, lambda: client.embeddings.create(model="any", input="x"),
                  status_code=501, code="unsupported_endpoint")
