@@ -47,16 +47,23 @@ function(t9_library NAME)
   endif()
 endfunction()
 
-# t9_test(NAME SOURCES … DEPS … [LABELS …]): one GoogleTest executable, each of its tests known to ctest.
+# t9_test(NAME SOURCES … DEPS … [LABELS …] [OWN_CACHE]): one GoogleTest executable, each of its tests known to ctest.
+# OWN_CACHE: for those that run the server or the instruments, which write into the user's cache folder.
 function(t9_test NAME)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "OWN_CACHE" "" "SOURCES;DEPS;LABELS" ${ARGN})
   add_executable(${NAME} ${ARG_SOURCES})
   target_include_directories(${NAME} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_link_libraries(${NAME} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gtest_main)
   target_compile_definitions(${NAME} PRIVATE T9_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  set(properties "")  # an empty value would be lost on the way, and the next name be taken for it
+  if(ARG_LABELS)
+    list(APPEND properties LABELS "${ARG_LABELS}")
+  endif()
+  if(ARG_OWN_CACHE)
+    list(APPEND properties ENVIRONMENT "XDG_CACHE_HOME=${CMAKE_BINARY_DIR}/test-cache")
+  endif()
   include(GoogleTest)
-  gtest_discover_tests(${NAME} DISCOVERY_MODE PRE_TEST
-    PROPERTIES ENVIRONMENT "XDG_CACHE_HOME=${CMAKE_BINARY_DIR}/test-cache" LABELS "${ARG_LABELS}")
+  gtest_discover_tests(${NAME} DISCOVERY_MODE PRE_TEST PROPERTIES ${properties})
 endfunction()
 
 # t9_fuzzer(NAME SOURCES … DEPS …): one libFuzzer target.

@@ -328,14 +328,6 @@ def a_tool_loop_in_the_history_is_answered(client, server):
     assert answer.choices[0].finish_reason in ("stop", "length", "tool_calls")
 
 
-@check
-def forced_tool_calls_are_refused_by_name(client, server):
-    forced = {"type": "function", "function": {"name": "get_weather"}}
-    for choice in ("required", forced):
-        expect_error(openai.BadRequestError, lambda: ask(client, "x", tools=TOOLS, tool_choice=choice),
-                     param="tool_choice", code="unsupported_parameter")
-
-
 def main():
     if len(sys.argv) != 2:
         raise SystemExit(__doc__)
