@@ -361,7 +361,7 @@ void EngineThread::drop_cancelled() {
   std::ranges::move(kept, std::back_inserter(cancelled));
   sequences_.erase(kept.begin(), kept.end());
   for (const std::unique_ptr<Sequence>& sequence : cancelled) {
-    ++counted_.cancelled;
+    if (!sequence->events->is_complete()) ++counted_.cancelled;
     finish(*sequence, Error(ErrorCode::kCancelled, "the client has gone"));
   }
   if (!cancelled.empty()) publish({});
@@ -402,7 +402,8 @@ void EngineThread::finish(Sequence& sequence, Error error) {
   if (!is_cancelled) spdlog::error("request id={} error=\"{}\"", sequence.id, error.message());
   Event event;
   event.error = std::move(error);
-  post_last(sequence, std::move(event), is_cancelled ? "cancelled" : "error");
+  const std::string_view cancelled = sequence.events->is_complete() ? "stop" : "cancelled";
+  post_last(sequence, std::move(event), is_cancelled ? cancelled : "error");
 }
 
 void EngineThread::post_last(Sequence& sequence, Event event, std::string_view reason) {

@@ -20,6 +20,7 @@ class ClientStream : public Stream {
   void notify(std::function<void()> callback) override { events_->notify(std::move(callback)); }
   Event wait() override { return events_->wait(); }
   void cancel() override { events_->cancel(); }
+  void end() override { events_->end(); }
 
  private:
   const std::shared_ptr<EventQueue> events_;
@@ -84,7 +85,13 @@ Event EventQueue::wait() {
 }
 
 void EventQueue::cancel() {
-  if (!cancelled_.exchange(true, std::memory_order_relaxed)) engine_->wake();
+  if (!cancelled_.exchange(true, std::memory_order_acq_rel)) engine_->wake();
+}
+
+void EventQueue::end() {
+  if (is_cancelled()) return;
+  complete_.store(true, std::memory_order_relaxed);
+  cancel();
 }
 
 }  // namespace tempo9::engine

@@ -25,13 +25,16 @@ class EventQueue {
   void push(Event event);
   // The consumer is behind: its sequence is to pause.
   bool is_full() const;
-  bool is_cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
+  bool is_cancelled() const { return cancelled_.load(std::memory_order_acquire); }
+  // Of a cancelled one: its consumer has the whole answer.
+  bool is_complete() const { return complete_.load(std::memory_order_relaxed); }
 
   // As in Stream.
   std::optional<Event> poll();
   void notify(std::function<void()> callback);
   Event wait();
   void cancel();
+  void end();
 
  private:
   Event pop();      // REQUIRES: mutex_ held, events_ not empty
@@ -39,6 +42,7 @@ class EventQueue {
 
   const std::shared_ptr<Waker> engine_;
   std::atomic<bool> cancelled_ = false;
+  std::atomic<bool> complete_ = false;  // set before cancelled_
 
   mutable std::mutex mutex_;  // guards what follows, and is held while the callback runs
   std::condition_variable ready_;

@@ -25,6 +25,9 @@ class Stream {
   virtual Event wait() = 0;
   // The client has gone: the sequence ends before its next step. Safe to repeat, from any thread, and after the end.
   virtual void cancel() = 0;
+  // The consumer has the whole answer, whatever the model would still write: as cancel(), but the request is counted
+  // and logged as one that ended by itself.
+  virtual void end() = 0;
 };
 
 struct ServiceStats {

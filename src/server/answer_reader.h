@@ -79,7 +79,7 @@ class AnswerReader {
   // Events come in order; after the last one none. Once is_over(), text is ignored and the last event, also one that
   // says that the stream was cancelled, gives the finish.
   AnswerUpdate read(const engine::Event& event);
-  // What the model writes from here on is not part of the answer: its stream is to be cancelled.
+  // What the model writes from here on is not part of the answer: its stream is to be ended.
   bool is_over() const { return is_over_; }
 
  private:

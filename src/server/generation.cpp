@@ -61,7 +61,7 @@ class GenerationAnswer : public http::Answer {
     while (const auto event = stream_->poll()) {
       const AnswerUpdate update = reader_->read(*event);
       // The stream's last event, which says that it was cancelled, completes the usage.
-      if (reader_->is_over()) stream_->cancel();
+      if (reader_->is_over()) stream_->end();
       if (auto piece = writer_->write(update)) return note_end(std::move(*piece));
     }
     return std::nullopt;

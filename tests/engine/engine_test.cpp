@@ -194,6 +194,21 @@ TEST_F(EngineTest, AFollowerReadsOnWhenItsLeaderGoes) {
   expect_no_pages();
 }
 
+TEST_F(EngineTest, AnAnswerThatIsCompleteForItsReaderIsNoCancelledOne) {
+  start_gated({.max_batch = 2});
+  const auto left = submit(request({1, 2, 3}));
+  const auto complete = submit(request({4, 5, 6}));
+  gate_.wait_for(1);
+  left->cancel();
+  complete->end();
+  complete->cancel();  // changes nothing any more
+  gate_.open();
+  EXPECT_EQ(read_all(*left).error->code(), ErrorCode::kCancelled);
+  EXPECT_EQ(read_all(*complete).error->code(), ErrorCode::kCancelled);
+  expect_no_pages();
+  EXPECT_EQ(engine_->stats().cancelled, 1u);
+}
+
 TEST_F(EngineTest, AConversationThatGoesOnIsReadFromWhereItEnded) {
   start();
   const Answer first = run(request(std::vector<int32_t>(100, 7), 20));

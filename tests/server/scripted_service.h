@@ -73,6 +73,7 @@ class ScriptedStream : public engine::Stream {
     return event;
   }
 
+  void end() override { cancel(); }
   void cancel() override {
     const std::lock_guard hold(mutex_);
     ++n_cancelled_;
