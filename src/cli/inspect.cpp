@@ -14,6 +14,7 @@
 #include "cli/weight_use.h"
 #include "gguf/file.h"
 #include "kernels/kernels.h"
+#include "kv/sizes.h"
 #include "models/model.h"
 #include "quant/quant.h"
 #include "tensor/kv_view.h"
@@ -174,13 +175,6 @@ int64_t activation_bytes(const tensor::MemoryPlan& plan) {
   return floats * static_cast<int64_t>(sizeof(float));
 }
 
-// Recurrent state of one sequence.
-int64_t state_bytes(const tensor::Program& program) {
-  int64_t floats = 0;
-  for (const tensor::StateLayerSpec& layer : program.state_layers) floats += layer.floats();
-  return floats * static_cast<int64_t>(sizeof(float));
-}
-
 Json memory_to_json(const models::Model& model, int64_t max_length) {
   const int64_t length = std::min(max_length, model.info.context_length);
   uint64_t weights_bytes = 0;
@@ -197,7 +191,7 @@ Json memory_to_json(const models::Model& model, int64_t max_length) {
           {"kv_f16_bytes_per_token_sliding", per_token_sliding},
           {"length", length},
           {"kv_f16_bytes_at_length", at_length},
-          {"state_bytes_per_sequence", state_bytes(model.program)},
+          {"state_bytes_per_sequence", kv::state_bytes(model.program.state_layers)},
           {"activation_bytes", activation_bytes(model.program.memory)},
           {"activation_rows", kPassRows}};
 }

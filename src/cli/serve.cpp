@@ -22,6 +22,7 @@
 #include "cli/prefault.h"
 #include "cli/stop_signals.h"
 #include "engine/engine.h"
+#include "kv/sizes.h"
 #include "models/model.h"
 #include "server/server.h"
 #include "tensor/kv_view.h"
@@ -129,22 +130,15 @@ std::string_view main_dtype(const gguf::File& file) {
 }
 
 double kv_bytes_per_token(const Loaded& loaded) {
-  double bytes = 0.0;
-  for (const tensor::KvLayerSpec& layer : loaded.model.program.kv_layers) {
-    const auto page = loaded.backend->kv_page_bytes(layer, loaded.engine_options.kv_type);
-    bytes += static_cast<double>(page.k + page.v) / static_cast<double>(tensor::kPageTokens);
-  }
-  return bytes;
+  const size_t page = kv::page_bytes(*loaded.backend, loaded.model.program.kv_layers, loaded.engine_options.kv_type);
+  return static_cast<double>(page) / static_cast<double>(tensor::kPageTokens);
 }
 
 // "KV cache 22 KiB per token (180 MiB for a full context), taken as tokens arrive"
 std::string describe_cache(const Loaded& loaded) {
   const double per_token = kv_bytes_per_token(loaded);
   const auto context = static_cast<double>(loaded.engine_options.context_length);
-  double state = 0.0;
-  for (const tensor::StateLayerSpec& layer : loaded.model.program.state_layers) {
-    state += static_cast<double>(layer.floats()) * sizeof(float);
-  }
+  const auto state = static_cast<double>(kv::state_bytes(loaded.model.program.state_layers));
   return fmt::format("KV cache {} per token ({} for a full context), {}taken as tokens arrive", human_bytes(per_token),
                      human_bytes(per_token * context),
                      state > 0.0 ? fmt::format("state {} per request, ", human_bytes(state)) : "");

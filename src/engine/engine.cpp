@@ -21,6 +21,7 @@
 #include "engine/step_times.h"
 #include "engine/wait_queue.h"
 #include "engine/waker.h"
+#include "kv/sizes.h"
 
 namespace tempo9::engine {
 namespace {
@@ -456,16 +457,9 @@ struct Kept {
   int64_t n_states = 0;
 };
 
-Kept divide_kept_bytes(backends::Backend& backend, const tensor::Program& program, const EngineOptions& options) {
-  size_t page_bytes = 0;
-  for (const tensor::KvLayerSpec& layer : program.kv_layers) {
-    const backends::KvPageBytes bytes = backend.kv_page_bytes(layer, options.kv_type);
-    page_bytes += bytes.k + bytes.v;
-  }
-  size_t state_bytes = 0;
-  for (const tensor::StateLayerSpec& layer : program.state_layers) {
-    state_bytes += static_cast<size_t>(layer.floats()) * sizeof(float);
-  }
+Kept divide_kept_bytes(const backends::Backend& backend, const tensor::Program& program, const EngineOptions& options) {
+  const size_t page_bytes = kv::page_bytes(backend, program.kv_layers, options.kv_type);
+  const size_t state_bytes = kv::state_bytes(program.state_layers);
   Kept kept;
   // More copies than this would only make the search for the oldest one long.
   constexpr size_t kMaxStates = 1024;
