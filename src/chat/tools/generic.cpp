@@ -95,27 +95,13 @@ Task<> read_tool_code(ParseContext& context) {
 }
 
 Task<> read_answer(ParseContext& context) {
-  bool is_call = co_await read_reasoning(context, kThinkTags);
-  const bool ended_reasoning = is_call;
+  const bool is_call = co_await read_reasoning(context, kThinkTags);
   if (!context.has_tools()) {
     co_await pass_content_until(context, {});
     co_return;
   }
   if (!is_call && co_await read_json_answer(context)) co_return;
-  for (;;) {
-    size_t found = 0;
-    if (!is_call) {
-      const Marker markers[] = {{kToolCallOpen}, {kToolCode, true}, {kToolResponse}};
-      found = co_await pass_content_until(context, {markers, context.out.n_calls() > 0 ? 3u : 2u});
-    }
-    is_call = false;
-    if (found == kNoMarker) co_return;
-    if (found == 0) co_await read_tool_call_block(context);
-    if (found == 1) co_await read_tool_code(context);
-    context.is_over = found == 2 || context.has_enough_calls();
-    if (context.is_over) co_return;
-    if (ended_reasoning) co_await skip_tag(context.in, kThinkTags.close);
-  }
+  co_await read_content_and_calls(context, is_call, {.open = kToolCode, .read = read_tool_code});
 }
 
 constexpr std::string_view kMarkers[] = {"<think>", "</think>", kToolCallOpen, kToolCallClose, kToolResponse};

@@ -36,27 +36,13 @@ Task<bool> read_bare_call(ParseContext& context) {
 }
 
 Task<> read_answer(ParseContext& context) {
-  bool is_call = co_await read_reasoning(context, kThinkTags);
-  const bool ended_reasoning = is_call;
+  const bool is_call = co_await read_reasoning(context, kThinkTags);
   if (!context.has_tools()) {
     co_await pass_content_until(context, {});
     co_return;
   }
   if (!is_call && co_await read_bare_call(context)) co_return;
-  for (;;) {
-    if (!is_call) {
-      const Marker markers[] = {{kToolCallOpen}, {kToolResponse}};
-      const size_t found = co_await pass_content_until(context, {markers, context.out.n_calls() > 0 ? 2u : 1u});
-      if (found == kNoMarker) co_return;
-      context.is_over = found == 1;
-      if (context.is_over) co_return;
-    }
-    is_call = false;
-    co_await read_tool_call_block(context);
-    context.is_over = context.has_enough_calls();
-    if (context.is_over) co_return;
-    if (ended_reasoning) co_await skip_tag(context.in, kThinkTags.close);
-  }
+  co_await read_content_and_calls(context, is_call, {});
 }
 
 constexpr std::string_view kMarkers[] = {"<think>", "</think>", kToolCallOpen, kToolCallClose, kToolResponse};

@@ -85,4 +85,27 @@ Task<> read_tool_call_block(ParseContext& context) {
   context.is_line_start = true;
 }
 
+Task<> read_content_and_calls(ParseContext& context, bool at_block, OtherCallForm other) {
+  constexpr size_t kResponse = 0;
+  constexpr size_t kBlock = 1;
+  const Marker all[] = {{kToolResponse}, {kToolCallOpen}, {other.open, true}};
+  const std::span<const Marker> markers = std::span(all).first(other.open.empty() ? 2 : 3);
+  const bool ended_reasoning = at_block;
+  for (;;) {
+    size_t found = kBlock;
+    if (!at_block) {
+      const size_t first = context.out.n_calls() > 0 ? kResponse : kBlock;
+      const size_t index = co_await pass_content_until(context, markers.subspan(first));
+      if (index == kNoMarker) co_return;
+      found = first + index;
+    }
+    at_block = false;
+    if (found == kBlock) co_await read_tool_call_block(context);
+    if (found > kBlock) co_await other.read(context);
+    context.is_over = found == kResponse || context.has_enough_calls();
+    if (context.is_over) co_return;
+    if (ended_reasoning) co_await skip_tag(context.in, kThinkTags.close);
+  }
+}
+
 }  // namespace tempo9::chat::tools
