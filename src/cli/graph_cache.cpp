@@ -4,31 +4,23 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
 #include <vector>
 
 #include "base/mapped_file.h"
+#include "cli/cache_folder.h"
 #include "models/saved_model.h"
 
 namespace tempo9::cli {
 namespace {
 
-std::filesystem::path cache_folder() {
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  if (cache != nullptr && *cache == '/') return std::filesystem::path(cache) / "tempo9" / "graph";
-  const char* home = std::getenv("HOME");
-  if (home != nullptr && *home == '/') return std::filesystem::path(home) / ".cache" / "tempo9" / "graph";
-  return {};
-}
-
 // Empty: none is used.
 std::filesystem::path graph_path(const gguf::File& file, const std::string& graph) {
   if (graph == "off") return {};
   if (!graph.empty()) return graph;
-  const std::filesystem::path folder = cache_folder();
+  const std::filesystem::path folder = cache_folder("graph");
   if (folder.empty()) return {};
   return folder / (std::filesystem::path(file.path()).filename().string() + ".graph");
 }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <regex>
@@ -95,6 +96,7 @@ TEST(Serve, SaysInOneLineWhatIsWrongAndTheWayOut) {
   std::filesystem::create_directories(folder);
   const std::string empty = folder + "/empty.gguf";
   std::ofstream(empty).close();
+  setenv("OLLAMA_MODELS", (folder + "/none").c_str(), 1);
   for (const BadUse& use : std::vector<BadUse>{
            {{}, 2, "no model given; try 'tempo9 --gguf FILE'"},
            {{"--prot", "1", golden_model()}, 2, "unknown flag --prot; did you mean --port?"},
@@ -103,8 +105,9 @@ TEST(Serve, SaysInOneLineWhatIsWrongAndTheWayOut) {
            {{"--port", "70000", golden_model()}, 2, "--port"},
            {{"--max-batch", "0", golden_model()}, 2, "--max-batch"},
            {{"--backend", "gpu", golden_model()}, 2, "--backend"},
-           {{"--ollama", "qwen3"}, 2, "--ollama is not available in this version"},
-           {{"--list-ollama"}, 2, "--list-ollama is not available in this version"},
+           {{"--ollama", "qwen3", "--gguf", golden_model()}, 2, "--gguf and --ollama name two models"},
+           {{"--ollama", "qwen3"}, 1, "no Ollama store is there; OLLAMA_MODELS can name another place"},
+           {{"--list-ollama"}, 1, "no Ollama store is there"},
            {{"--speculation-k", "2", golden_model()}, 2, "--speculation-k is not available in this version"},
            {{"--gguf", folder + "/none.gguf"}, 1, "none.gguf"},
            {{folder}, 1, "is a directory"},
@@ -133,6 +136,28 @@ TEST(Serve, StartsAnswersAndStopsOnASignal) {
     EXPECT_NE(process.wait_end().find("stopping"), std::string::npos);
     EXPECT_EQ(process.exit_code(), 0);
   }
+}
+
+TEST(Serve, AModelOfOllamasStoreHasItsNameAndIsReadThroughALink) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / ("tempo9-store-" + std::to_string(getpid()));
+  const fs::path library = folder / "manifests/registry.ollama.ai/library/tiny";
+  fs::create_directories(library);
+  fs::create_directories(folder / "blobs");
+  const std::string digest(64, '5');
+  fs::copy_file(golden_model(), folder / "blobs" / ("sha256-" + digest));
+  std::ofstream(library / "latest")
+      << R"({"layers":[{"mediaType":"application/vnd.ollama.image.model","digest":"sha256:)" << digest
+      << R"(","size":10}]})";
+  setenv("OLLAMA_MODELS", folder.c_str(), 1);
+  Process process({"--ollama", "tiny", "--port", "0", "--threads", "1"});
+  const uint16_t port = process.wait_port();
+  ASSERT_NE(port, 0) << process.wait_end();
+  EXPECT_NE(http_request(port, "GET", "/v1/models").body.find(R"("id":"tiny:latest")"), std::string::npos);
+  const fs::path link = fs::path(std::getenv("XDG_CACHE_HOME")) / "tempo9/ollama/tiny-latest.gguf";
+  EXPECT_EQ(fs::read_symlink(link), folder / "blobs" / ("sha256-" + digest));
+  EXPECT_TRUE(fs::exists(link.parent_path().parent_path() / "graph/tiny-latest.gguf.graph"));
+  fs::remove_all(folder);
 }
 
 TEST(Serve, APortInUseIsAnErrorWithItsNumber) {

@@ -1,0 +1,96 @@
+#include "cli/serve_options.h"
+
+#include <string>
+#include <vector>
+
+namespace tempo9::cli {
+
+namespace {
+
+// Hidden from the help, and known, so that it is refused by name.
+void add_missing_flag(CLI::App& app, ServeOptions& options, const std::string& flag) {
+  app.add_option_function<std::string>(flag, [&options, flag](auto&&) { options.missing_flag = flag; })->group("");
+}
+
+// Checks without the text that CLI11 would put between the flag and what it means.
+CLI::Validator in_range(int64_t min, int64_t max) {
+  CLI::Range range(min, max);
+  range.description("");
+  return range;
+}
+
+CLI::Validator one_of(std::vector<std::string> names) {
+  CLI::IsMember member(std::move(names));
+  member.description("");
+  return member;
+}
+
+void add_model_options(CLI::App& app, ServeOptions& options) {
+  app.add_option("--gguf,FILE", options.gguf, "Model file (the first part of a split one); --gguf may be left out")
+      ->type_name("PATH")
+      ->group("Model");
+  app.add_option("--ollama", options.ollama, "A model that Ollama has pulled; without a tag it is :latest")
+      ->type_name("MODEL[:TAG]")
+      ->group("Model");
+  app.add_flag("--list-ollama", options.list_ollama, "Print what Ollama has pulled, and end")->group("Model");
+  app.add_option("--chat-template", options.chat_template, "Jinja chat template to use instead of the model file's own")
+      ->group("Model")
+      ->type_name("FILE");
+  app.add_option(
+         "--graph", options.graph,
+         "File with the model's compute graph, made if it is not there; off: none; default: in the cache folder")
+      ->type_name("PATH")
+      ->group("Model");
+  app.add_option("--name", options.name, "What the model lists report; default: the file's name, or Ollama's")
+      ->type_name("STRING")
+      ->group("Model");
+}
+
+void add_serving_options(CLI::App& app, ServeOptions& options) {
+  app.add_option("--port", options.port, "Port on 127.0.0.1; 0 takes a free one and prints it")
+      ->type_name("N")
+      ->capture_default_str()
+      ->group("Serving");
+  app.add_option("--max-length", options.max_length, "Context length, clamped to what the model declares")
+      ->type_name("N")
+      ->check(in_range(1, int64_t{1} << 31))
+      ->capture_default_str()
+      ->group("Serving");
+  app.add_option("--max-batch", options.max_batch, "Requests that run at once; 1 serves one after the other")
+      ->type_name("N")
+      ->check(in_range(1, 1024))
+      ->capture_default_str()
+      ->group("Serving");
+  app.add_option("--log-level", options.log_level, "error, warn, info or debug")
+      ->type_name("LEVEL")
+      ->check(one_of({"error", "warn", "info", "debug"}))
+      ->capture_default_str()
+      ->group("Serving");
+}
+
+void add_compute_options(CLI::App& app, ServeOptions& options) {
+  app.add_option("--backend", options.backend, "cpu, or reference: slow, exact, for comparison")
+      ->type_name("NAME")
+      ->check(one_of({"cpu", "reference"}))
+      ->capture_default_str()
+      ->group("Compute");
+  app.add_option("--threads", options.n_threads, "Compute threads; 0: one per physical core")
+      ->type_name("N")
+      ->check(in_range(0, 1024))
+      ->capture_default_str()
+      ->group("Compute");
+  app.add_option("--isa", options.isa, "Instruction set; default: the best one here (or TEMPO9_ISA)")
+      ->type_name("NAME")
+      ->group("Compute");
+}
+
+}  // namespace
+
+void add_serve_options(CLI::App& app, ServeOptions& options) {
+  add_model_options(app, options);
+  add_serving_options(app, options);
+  add_compute_options(app, options);
+  for (const char* flag : {"--tower", "--speculation-k"}) add_missing_flag(app, options, flag);
+}
+
+}  // namespace tempo9::cli

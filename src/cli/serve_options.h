@@ -1,0 +1,31 @@
+// The flags of the main command.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+
+namespace tempo9::cli {
+
+struct ServeOptions {
+  std::string gguf;
+  std::string ollama;        // a model of Ollama's store, instead of `gguf`
+  bool list_ollama = false;  // print that store and end
+  std::string name;
+  std::string chat_template;  // path; empty: the model file's own
+  std::string graph;          // path of the compute graph; "off"; empty: in the cache folder
+  uint16_t port = 11435;
+  int64_t max_length = 32768;
+  int64_t max_batch = 16;
+  int n_threads = 0;
+  std::string isa;
+  std::string backend = "cpu";
+  std::string log_level = "info";
+  // A flag that this version does not have, if one was given: a usage error.
+  std::string missing_flag;
+};
+
+// Adds the flags; `options` outlives `app`.
+void add_serve_options(CLI::App& app, ServeOptions& options);
+
+}  // namespace tempo9::cli

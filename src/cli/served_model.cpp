@@ -1,0 +1,111 @@
+#include "cli/served_model.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "backends/cpu/cpu.h"
+#include "backends/reference/reference.h"
+#include "base/buffer.h"
+#include "base/mapped_file.h"
+#include "cli/cache_folder.h"
+#include "cli/graph_cache.h"
+#include "cli/ollama_store.h"
+#include "cli/prefault.h"
+
+namespace tempo9::cli {
+
+namespace {
+
+// The file to load and the name that it is served under, unless the user gives another.
+struct Source {
+  std::string path;
+  std::string name;
+};
+
+Source file_source(const std::string& gguf) {
+  const std::filesystem::path path(gguf);
+  return {gguf, path.extension() == ".gguf" ? path.stem().string() : path.filename().string()};
+}
+
+// A blob's name says nothing, so it is loaded through a link that has the model's.
+Result<Source> ollama_source(const std::string& name) {
+  T9_TRY(found, find_ollama_model(ollama_store_path(), name));
+  if (found.has_projector) {
+    spdlog::info("event=projector_left_out what=\"{} can look at images; tempo9 needs --tower for that\"", found.name);
+  }
+  const std::filesystem::path folder = cache_folder("ollama");
+  if (folder.empty()) return Source{found.blob.string(), found.name};
+  const auto link = link_ollama_model(found, folder);
+  if (link) return Source{link->string(), found.name};
+  spdlog::warn("event=ollama_link_not_made what=\"{}\"", link.error().message());
+  return Source{found.blob.string(), found.name};
+}
+
+Result<Source> find_source(const ServeOptions& options) {
+  Source source = file_source(options.gguf);
+  if (!options.ollama.empty()) {
+    T9_TRY(found, ollama_source(options.ollama));
+    source = std::move(found);
+  }
+  if (!options.name.empty()) source.name = options.name;
+  return source;
+}
+
+Result<std::unique_ptr<backends::Backend>> make_backend(const ServeOptions& options) {
+  if (options.backend == "reference") return backends::make_reference_backend();
+  return backends::make_cpu_backend({.n_threads = options.n_threads, .isa = options.isa});
+}
+
+// The model file's own template, or the one that the user gives instead.
+Result<chat::ChatFormat> make_chat_format(const ServeOptions& options, const gguf::Metadata& metadata,
+                                          const tokenizer::Tokenizer& tokenizer) {
+  if (options.chat_template.empty()) return chat::ChatFormat::create(metadata, tokenizer);
+  T9_TRY(file, MappedFile::open(options.chat_template));
+  const auto bytes = file.bytes();
+  const auto text = [&](std::optional<int32_t> id) { return std::string(id ? tokenizer.token_text(*id) : ""); };
+  chat::ChatFormat format = chat::ChatFormat::from_source({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
+                                                          text(tokenizer.bos()), text(tokenizer.eos()));
+  if (!format.problem().empty()) {
+    return fail(ErrorCode::kInvalidInput, fmt::format("{}: {}", options.chat_template, format.problem()));
+  }
+  return format;
+}
+
+// One part in so many of the machine's memory may hold what is kept of earlier requests.
+constexpr uint64_t kKeptShare = 4;
+
+}  // namespace
+
+Result<ServedModel> load_served_model(const ServeOptions& options) {
+  T9_TRY(source, find_source(options));
+  T9_TRY(opened, gguf::File::open(source.path));
+  std::shared_ptr<const gguf::File> file = std::move(opened);
+  T9_TRY(model, load_model(file, options.graph));
+  T9_TRY(tokenizer, tokenizer::Tokenizer::create(file->metadata()));
+  T9_TRY(chat_format, make_chat_format(options, file->metadata(), *tokenizer));
+  T9_TRY(backend, make_backend(options));
+  prefault(model.weights);
+  const engine::EngineOptions engine_options{.context_length = std::min(options.max_length, model.info.context_length),
+                                             .max_batch = options.max_batch,
+                                             .kv_type = backend->kv_types().front(),
+                                             .kept_bytes = static_cast<size_t>(physical_memory_bytes() / kKeptShare)};
+  return ServedModel{std::move(source.name), std::move(file),    std::move(model), std::move(tokenizer),
+                     std::move(chat_format), std::move(backend), engine_options};
+}
+
+void log_warnings(const ServedModel& served) {
+  for (const std::string& warning : served.model.warnings) spdlog::warn("event=model_warning what=\"{}\"", warning);
+  for (const std::string& warning : served.tokenizer->warnings()) {
+    spdlog::warn("event=tokenizer_warning what=\"{}\"", warning);
+  }
+  if (!served.chat_format.problem().empty()) {
+    spdlog::warn("event=no_chat_template what=\"{}\"", served.chat_format.problem());
+  } else {
+    spdlog::info("event=chat_template tool_dialect={}", served.chat_format.dialect().name);
+  }
+}
+
+}  // namespace tempo9::cli

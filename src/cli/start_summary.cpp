@@ -1,0 +1,78 @@
+#include "cli/start_summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "kv/sizes.h"
+#include "tensor/kv_view.h"
+
+namespace tempo9::cli {
+
+namespace {
+
+std::string human_bytes(double bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  size_t unit = 0;
+  for (; bytes >= 1024.0 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1024.0;
+  return fmt::format("{:.{}f} {}", bytes, bytes < 10.0 && unit > 0 ? 1 : 0, kUnits[unit]);
+}
+
+// The type that holds most of the file's bytes: "mostly Q4_K".
+std::string_view main_dtype(const gguf::File& file) {
+  std::map<std::string_view, uint64_t> bytes_of;
+  for (const gguf::TensorInfo& info : file.tensors()) bytes_of[tensor::dtype_name(info.dtype)] += info.bytes;
+  const auto by_bytes = [](const auto& a, const auto& b) { return a.second < b.second; };
+  const auto most = std::ranges::max_element(bytes_of, by_bytes);
+  return most == bytes_of.end() ? "no tensors" : most->first;
+}
+
+double kv_bytes_per_token(const ServedModel& served) {
+  const size_t page = kv::page_bytes(*served.backend, served.model.program.kv_layers, served.engine_options.kv_type);
+  return static_cast<double>(page) / static_cast<double>(tensor::kPageTokens);
+}
+
+// "KV cache 22 KiB per token (180 MiB for a full context), taken as tokens arrive"
+std::string describe_cache(const ServedModel& served) {
+  const double per_token = kv_bytes_per_token(served);
+  const auto context = static_cast<double>(served.engine_options.context_length);
+  const auto state = static_cast<double>(kv::state_bytes(served.model.program.state_layers));
+  return fmt::format("KV cache {} per token ({} for a full context), {}taken as tokens arrive", human_bytes(per_token),
+                     human_bytes(per_token * context),
+                     state > 0.0 ? fmt::format("state {} per request, ", human_bytes(state)) : "");
+}
+
+std::string describe_context(const ServedModel& served, const ServeOptions& options) {
+  const int64_t trained = served.model.info.context_length;
+  if (options.max_length <= trained) {
+    return fmt::format("{} tokens (the model allows {})", served.engine_options.context_length, trained);
+  }
+  return fmt::format("{} tokens (--max-length {} clamped to what the model declares)", trained, options.max_length);
+}
+
+}  // namespace
+
+void print_start_summary(const ServedModel& served, const ServeOptions& options, uint16_t port) {
+  const models::ModelInfo& info = served.model.info;
+  const auto file_bytes = static_cast<double>(served.file->size_bytes());
+  const std::string url = fmt::format("http://127.0.0.1:{}", port);
+  fmt::print(stderr,
+             "tempo9 {}\n"
+             "  model    {} ({}, {:.3g}B parameters, {}, mostly {})\n"
+             "  context  {}\n"
+             "  compute  {}, {} requests at once\n"
+             "  memory   weights {}, {}\n"
+             "  reuse    up to {} of earlier prompts and answers are kept in memory\n"
+             "  address  {}\n\n"
+             "Try:\n  curl -N {}/v1/chat/completions -d '{{\"stream\":true,\"messages\":"
+             "[{{\"role\":\"user\",\"content\":\"Hello!\"}}]}}'\n\n",
+             TEMPO9_VERSION, served.name, info.architecture, static_cast<double>(info.n_parameters) / 1e9,
+             human_bytes(file_bytes), main_dtype(*served.file), describe_context(served, options),
+             served.backend->description(), options.max_batch, human_bytes(file_bytes), describe_cache(served),
+             human_bytes(static_cast<double>(served.engine_options.kept_bytes)), url, url);
+}
+
+}  // namespace tempo9::cli
