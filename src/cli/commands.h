@@ -17,5 +17,6 @@ void add_tokenize_command(CLI::App& app, int& exit_code);
 void add_render_command(CLI::App& app, int& exit_code);
 void add_parse_command(CLI::App& app, int& exit_code);
 void add_bench_command(CLI::App& app, int& exit_code);
+void add_reference_commands(CLI::App& app, int& exit_code);
 
 }  // namespace tempo9::cli

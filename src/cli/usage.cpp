@@ -71,15 +71,40 @@ class HelpFormatter : public CLI::Formatter {
 
 }  // namespace
 
+std::string_view description() {
+  return "Loads a GGUF model file as it is and serves it to many clients at once, through the OpenAI, Anthropic and "
+         "Ollama APIs. Serves 127.0.0.1 only, without authentication: keep it off tunnels and reverse proxies.";
+}
+
+std::span<const EnvironmentVariable> environment_variables() {
+  static constexpr EnvironmentVariable kVariables[] = {
+      {"OLLAMA_MODELS", "Ollama's store; default: ~/.ollama/models"},
+      {"XDG_CACHE_HOME", "Where the cache folder tempo9 is; default: ~/.cache"},
+      {"TEMPO9_ISA", "Instruction set, where --isa names none"},
+  };
+  return kVariables;
+}
+
+std::span<const std::string_view> examples() {
+  static constexpr std::string_view kExamples[] = {
+      "tempo9 qwen3-8b-q4_k_m.gguf --max-length 65536",
+      "tempo9 --ollama qwen3:8b",
+      "tempo9 --gguf model.gguf --port 0 --name assistant --max-batch 4",
+  };
+  return kExamples;
+}
+
 void add_help_texts(CLI::App& app) {
   app.formatter(std::make_shared<HelpFormatter>());
-  app.footer(
-      "Examples:\n"
-      "  tempo9 qwen3-8b-q4_k_m.gguf --max-length 65536\n"
-      "  tempo9 --gguf model.gguf --port 0 --name assistant --max-batch 4\n"
-      "\n"
-      "Serves 127.0.0.1 only, without authentication: keep it off tunnels and reverse proxies.\n"
-      "Exit codes: 0 done, 1 it did not work, 2 wrong usage.");
+  std::string footer = "Environment:\n";
+  for (const EnvironmentVariable& variable : environment_variables()) {
+    footer += fmt::format("  {:<28}{}\n", variable.name, variable.meaning);
+  }
+  footer += "\nExamples:\n";
+  for (const std::string_view example : examples()) footer += fmt::format("  {}\n", example);
+  app.footer(footer +
+             "\nServes 127.0.0.1 only, without authentication: keep it off tunnels and reverse proxies.\n"
+             "Exit codes: 0 done, 1 it did not work, 2 wrong usage.");
 }
 
 int report_parse_end(const CLI::App& app, const CLI::ParseError& error) {

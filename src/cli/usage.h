@@ -2,8 +2,20 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <span>
+#include <string_view>
 
 namespace tempo9::cli {
+
+struct EnvironmentVariable {
+  std::string_view name;
+  std::string_view meaning;
+};
+
+// The texts that help and manual share.
+std::string_view description();
+std::span<const EnvironmentVariable> environment_variables();
+std::span<const std::string_view> examples();
 
 void add_help_texts(CLI::App& app);
 // Prints help, version or one error line for what `parse` threw. Gives the exit code.

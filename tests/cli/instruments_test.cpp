@@ -1,15 +1,18 @@
-// `tempo9 inspect` and `tempo9 eval` as processes: exit codes, JSON, files.
+// The instruments as processes: exit codes, JSON, files.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <string>
+#include <vector>
 
 #include "gguf/writer.h"
 #include "models/model_file.h"
@@ -256,6 +259,30 @@ TEST_F(Instruments, ParseTypesOneParameter) {
   EXPECT_EQ(run("parse --type " + schema + " < " + write("raw.txt", "\n5e2\n")).text, "500\n");
   EXPECT_EQ(run("parse --type " + schema + " < " + write("raw.txt", "a\n\"b\"")).text, "\"a\\n\\\"b\\\"\"\n");
   EXPECT_EQ(run("parse --type " + write("bad.json", "[]")).exit_code, 1);
+}
+
+TEST_F(Instruments, CompletionsAndManualHaveEveryFlagOfTheHelp) {
+  const std::string help = run("--help").text;
+  std::vector<std::string> texts = {run("man").text};
+  for (const std::string shell : {"bash", "zsh", "fish"}) {
+    const Output script = run("completion " + shell);
+    EXPECT_EQ(script.exit_code, 0);
+    texts.push_back(script.text);
+  }
+  EXPECT_EQ(std::system(("bash -n " + write("completion.bash", texts[1])).c_str()), 0);
+  static const std::regex kFlag(R"(--([a-z]+(-[a-z]+)*))");
+  int n_flags = 0;
+  for (std::sregex_iterator flag(help.begin(), help.end(), kFlag), end; flag != end; ++flag, ++n_flags) {
+    const std::string name = (*flag)[1];
+    const std::string in_troff = std::regex_replace(name, std::regex("-"), "\\-");
+    EXPECT_NE(texts[0].find("\\-\\-" + in_troff), std::string::npos) << name;
+    EXPECT_NE(texts[1].find("--" + name), std::string::npos) << name;
+    EXPECT_NE(texts[2].find("--" + name), std::string::npos) << name;
+    EXPECT_NE(texts[3].find("-l " + name), std::string::npos) << name;
+  }
+  EXPECT_GT(n_flags, 12);
+  for (const std::string& text : texts) EXPECT_NE(text.find("inspect"), std::string::npos);
+  EXPECT_EQ(run("completion tcsh").exit_code, 2);
 }
 
 TEST_F(Instruments, WrongFlagsGiveExitCode2) {
