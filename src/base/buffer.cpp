@@ -4,13 +4,42 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "base/check.h"
 
 namespace tempo9 {
+namespace {
+
+// The number after the line's first word `key` in a file of such lines; with an empty key, the file's first number.
+std::optional<uint64_t> read_number(const char* path, const std::string& key) {
+  std::ifstream file(path);
+  std::string word;
+  uint64_t number = 0;
+  while (!key.empty() && word != key) {
+    if (!(file >> word)) return std::nullopt;
+  }
+  return file >> number ? std::optional(number) : std::nullopt;
+}
+
+uint64_t left_in_control_group() {
+  constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
+  const auto limit = read_number("/sys/fs/cgroup/memory.max", "");
+  const auto used = read_number("/sys/fs/cgroup/memory.current", "");
+  const auto cache = read_number("/sys/fs/cgroup/memory.stat", "inactive_file");
+  if (!limit || !used) return kNoLimit;
+  const uint64_t held = *used - std::min(*used, cache.value_or(0));
+  return *limit - std::min(*limit, held);
+}
+
+}  // namespace
 
 Result<Buffer> Buffer::reserve(size_t bytes) {
   Buffer buffer;
@@ -51,6 +80,11 @@ void Buffer::release(size_t offset, size_t bytes) {
 
 uint64_t physical_memory_bytes() {
   return static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+uint64_t available_memory_bytes() {
+  const auto kilobytes = read_number("/proc/meminfo", "MemAvailable:");
+  return std::min(kilobytes.value_or(0) * 1024, left_in_control_group());
 }
 
 }  // namespace tempo9

@@ -37,4 +37,8 @@ class Buffer {
 // Of the machine.
 uint64_t physical_memory_bytes();
 
+// What this process could still take without pushing others out: free memory and what the system keeps only as a cache,
+// within the control group's limit (version 2) if there is one. 0 where the system does not say.
+uint64_t available_memory_bytes();
+
 }  // namespace tempo9

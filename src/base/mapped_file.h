@@ -34,4 +34,7 @@ class MappedFile {
   int64_t modified_ns_ = 0;
 };
 
+// Lets go of the pages wholly inside `bytes` of a mapped file; they come back from the file when they are read again.
+void drop_mapped_pages(std::span<const std::byte> bytes);
+
 }  // namespace tempo9

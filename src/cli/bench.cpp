@@ -31,6 +31,7 @@ struct Flags {
   std::vector<int64_t> batch_sizes = {1, 4, 8};
   int threads = 0;
   std::string isa;
+  bool in_place = false;
   int repetitions = 5;
   bool json = false;
 };
@@ -88,7 +89,8 @@ class Bench {
     Bench bench;
     T9_TRY(file, gguf::File::open(flags.gguf));
     T9_TRY(model, models::load_model(std::move(file)));
-    T9_TRY(backend, backends::make_cpu_backend({.n_threads = flags.threads, .isa = flags.isa}));
+    const auto tiling = flags.in_place ? backends::Tiling::kNever : backends::Tiling::kBefore;
+    T9_TRY(backend, backends::make_cpu_backend({.n_threads = flags.threads, .isa = flags.isa, .tiling = tiling}));
     const int64_t max_sequences = std::max<int64_t>(1, std::ranges::max(flags.batch_sizes));
     const int64_t max_rows = std::max(kStepRows, max_sequences);
     T9_TRY(executable,
@@ -260,6 +262,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   command->add_option("--isa", flags->isa, "instruction set instead of the best this machine has");
+  command->add_flag("--in-place", flags->in_place, "read weights as they lie in the file, not as tiles");
   command->add_option("-r,--repetitions", flags->repetitions, "runs of each measurement")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

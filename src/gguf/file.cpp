@@ -126,6 +126,7 @@ tensor::WeightView File::view(const TensorInfo& info) const {
   view.depth = info.ne[2] * info.ne[3];
   view.data = bytes.data() + info.offset;
   view.row_bytes = tensor::row_bytes(info.dtype, info.ne[0]);
+  view.is_mapped = parts_[static_cast<size_t>(info.part)].mapping.has_value();
   return view;
 }
 

@@ -60,8 +60,9 @@ struct FloatRows {
 };
 
 // Matrix products. out(i, r) = dot(weight row r, activation row i) for r in `weight_rows` and every activation row;
-// nothing else of `out` (activation rows x weight.rows) is written. Same bits for any split of rows and any number of
-// activation rows. `scratch` has at least matmul_scratch_bytes(weight) bytes, 64-byte aligned, of the calling thread.
+// nothing else of `out` (activation rows x weight.rows) is written. Same bits for any split of rows, any number of
+// activation rows and either layout of the weight. `scratch` has at least matmul_scratch_bytes(weight) bytes, 64-byte
+// aligned, of the calling thread.
 using MatMulQuant = void (*)(const WeightView& weight, IndexRange weight_rows, const QuantizedRows& x,
                              MatView<float> out, std::byte* scratch);
 using MatMulFloat = void (*)(const WeightView& weight, IndexRange weight_rows, const FloatRows& x, MatView<float> out,
@@ -74,9 +75,15 @@ struct MatMulKernels {
   MatMulFloat (*floating)(tensor::DType weight);  // F32, F16, BF16
   // True when the type has a kernel written for this ISA, false when it is unpacked generically.
   bool (*is_native)(tensor::DType weight);
+  // For either layout.
   size_t (*scratch_bytes)(const WeightView& weight);
   // Weight rows a unit of work should be a multiple of.
   int64_t row_granule;
+  // Rows of a tile of Layout::kTiled (kernels/tiles.h); 0: this set multiplies weights in place only.
+  int64_t tile_rows;
+  // Writes `rows` of a weight that lies in place as tiles, rows.size() * row_bytes bytes. Rows of a stack of matrices
+  // are counted through. REQUIRES: can_tile; both ends of `rows` are multiples of tile_rows.
+  void (*write_tiles)(const WeightView& weight, IndexRange rows, std::byte* out);
 };
 
 // Everything that is neither a matrix product, nor attention (kernels/attention.h), nor recurrent

@@ -25,6 +25,7 @@ struct MatView {
 // How a weight's blocks lie in memory. The values are the same in every layout.
 enum class Layout : uint8_t {
   kInPlace,  // GGUF order: row after row, block after block
+  kTiled,    // some rows side by side, as one instruction set reads them: kernels/tiles.h
 };
 
 // A weight: `depth` stacked matrices (1 unless experts) of `rows` rows with `cols` elements each, so that
@@ -37,7 +38,9 @@ struct WeightView {
   const std::byte* data = nullptr;
   size_t row_bytes = 0;
   Layout layout = Layout::kInPlace;
+  bool is_mapped = false;  // memory of a mapped file (base/mapped_file.h), which comes back when it is let go of
 
+  // In tiles: only for rows at which a group of rows begins.
   const std::byte* row(int64_t r) const { return data + static_cast<size_t>(r) * row_bytes; }
   size_t size_bytes() const { return row_bytes * static_cast<size_t>(rows * depth); }
   int64_t elements() const { return cols * rows * depth; }

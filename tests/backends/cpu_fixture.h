@@ -110,8 +110,8 @@ inline std::vector<std::string> isas_here() {
   return names;
 }
 
-inline std::unique_ptr<Backend> cpu(int n_threads = 2, const std::string& isa = "") {
-  return *make_cpu_backend({.n_threads = n_threads, .isa = isa});
+inline std::unique_ptr<Backend> cpu(int n_threads = 2, const std::string& isa = "", Tiling tiling = Tiling::kBehind) {
+  return *make_cpu_backend({.n_threads = n_threads, .isa = isa, .tiling = tiling});
 }
 
 using Bits = std::vector<uint32_t>;
@@ -261,8 +261,12 @@ inline void expect_equal_over_threads_and_chunks(const TestProgram& p, int32_t n
 inline void expect_equal_over_isas(const TestProgram& p, int32_t n_tokens) {
   const Results expected = run_steps(*cpu(1, "scalar"), p, {prompts(n_tokens)});
   for (const std::string& isa : isas_here()) {
-    expect_same_bits(run_steps(*cpu(2, isa), p, {prompts(n_tokens)}), expected, isa);
-    expect_same_bits(run_steps(*cpu(2, isa), p, in_chunks(n_tokens, 1)), expected, isa + " two rows at a time");
+    for (const Tiling tiling : {Tiling::kNever, Tiling::kBefore}) {
+      const std::string layout = isa + (tiling == Tiling::kNever ? " in place" : " in tiles");
+      expect_same_bits(run_steps(*cpu(2, isa, tiling), p, {prompts(n_tokens)}), expected, layout);
+      expect_same_bits(run_steps(*cpu(2, isa, tiling), p, in_chunks(n_tokens, 1)), expected,
+                       layout + ", two rows at a time");
+    }
   }
 }
 

@@ -114,6 +114,18 @@ TEST(CpuBackend, HasEqualBitsOverSpans) {
   }
 }
 
+TEST(CpuBackend, ReadsTheRowsOfATableThatIsAlsoMultiplied) {
+  constexpr int64_t kRows = 160;  // some tokens, and whole tiles
+  for (const DType dtype : {DType::kQ4_0, DType::kQ6_K}) {
+    TestProgram p;
+    const WeightId table = random_matrix(p, dtype, kWidth, kRows);
+    ValueId x = p.add(tensor::Embed{.table = table, .out = p.value(kWidth), .scale = 3.0f});
+    x = norm(p, p.add(tensor::SelectOutputs{.x = x, .out = p.value(kWidth, tensor::RowSet::kOutputs)}));
+    p.program.logits = p.add(tensor::MatMul{.x = x, .weight = table, .out = p.value(kRows, tensor::RowSet::kOutputs)});
+    expect_equal_over_isas(p, 40);
+  }
+}
+
 TEST(CpuBackend, ShowsAnObserverEveryValueWithoutChangingAny) {
   expect_an_observer_changes_nothing(small_decoder(), 30);
 }

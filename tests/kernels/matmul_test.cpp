@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/isas.h"
+#include "kernels/tiles.h"
 #include "quant/quant.h"
 
 namespace tempo9::kernels {
@@ -231,6 +232,88 @@ TEST_P(QuantProducts, EveryIsaGivesTheBitsOfTheDefinition) {
         }
       }
     }
+  }
+}
+
+// The same weight in tiles of `isa`, in memory of exactly its size.
+struct TiledWeight {
+  std::vector<std::byte> memory;
+  WeightView view;
+
+  TiledWeight(const Isa& isa, const WeightView& in_place) : memory(in_place.size_bytes()), view(in_place) {
+    isa.matmul->write_tiles(in_place, {0, in_place.rows * in_place.depth}, memory.data());
+    view.data = memory.data();
+    view.layout = tensor::Layout::kTiled;
+  }
+};
+
+std::vector<const Isa*> isas_with_tiles() {
+  std::vector<const Isa*> isas;
+  for (const Isa* isa : fast_isas()) {
+    if (isa->matmul->tile_rows > 0) isas.push_back(isa);
+  }
+  return isas;
+}
+
+TEST_P(QuantProducts, TilesGiveTheBitsOfTheDefinition) {
+  const QuantTypeCase& type = GetParam();
+  const int64_t block = tensor::dtype_info(type.dtype).block_elements;
+  const int64_t rows = 96;
+  Numbers numbers(23);
+  for (int64_t cols : {32, 96, 256, 768, 5120}) {
+    if (cols % block != 0) continue;
+    const OwnedRows x = make_activations(act_format(type.dtype), kMaxM, cols, numbers);
+    for (Fill fill : kFills) {
+      const std::vector<std::byte> blocks = make_blocks(type, rows * cols / block, fill, numbers);
+      const WeightView weight = weight_view(type.dtype, blocks, rows, cols);
+      const std::vector<float> expected = product(kMaxM, rows, [&](MatView<float> out) {
+        definition().quant(type.dtype)(weight, {0, rows}, x.view, out, nullptr);
+      });
+      for (const Isa* isa : isas_with_tiles()) {
+        ASSERT_TRUE(can_tile(*isa->matmul, weight)) << isa->name;
+        const TiledWeight tiled(*isa, weight);
+        Scratch scratch(isa->matmul->scratch_bytes(tiled.view));
+        for (const IndexRange range : {IndexRange{0, rows}, {32, 96}, {3, 20}, {31, 32}, {16, 64}}) {
+          for (int64_t m : {1, 2, 3, 4, 5, 6, 7, 8, 9, 17, 64}) {
+            if (cols > 1000 && m > 8) continue;
+            const std::vector<float> actual = product(m, rows, [&](MatView<float> out) {
+              isa->matmul->quant(type.dtype)(tiled.view, range, x.first(m), out, scratch.aligned());
+            });
+            expect_same(expected, rows, actual, m, weight, range,
+                        std::string(isa->name) + " tiles, fill " + std::to_string(static_cast<int>(fill)));
+            if (HasFatalFailure()) return;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(QuantProducts, TilesHoldEveryRow) {
+  const QuantTypeCase& type = GetParam();
+  const int64_t block = tensor::dtype_info(type.dtype).block_elements;
+  const int64_t rows = 32, cols = 512, depth = 3;
+  Numbers numbers(25);
+  const std::vector<std::byte> blocks = make_blocks(type, rows * depth * cols / block, Fill::kRandom, numbers);
+  WeightView weight = weight_view(type.dtype, blocks, rows, cols);
+  weight.depth = depth;
+  for (const Isa* isa : isas_with_tiles()) {
+    const TiledWeight tiled(*isa, weight);
+    std::vector<std::byte> row(weight.row_bytes);
+    for (int64_t r = 0; r < rows * depth; ++r) {
+      read_tiled_row(tiled.view, isa->matmul->tile_rows, r, row.data());
+      ASSERT_EQ(std::memcmp(row.data(), weight.row(r), row.size()), 0) << isa->name << " row " << r;
+    }
+  }
+}
+
+TEST(Tiles, AreMadeOfWholePairsOfGroupsOfQuantisedRows) {
+  const std::vector<std::byte> bytes(tensor::row_bytes(DType::kQ8_0, 64) * 64);
+  for (const Isa& isa : all_isas()) {
+    const int64_t n = isa.matmul->tile_rows;
+    EXPECT_EQ(can_tile(*isa.matmul, weight_view(DType::kQ8_0, bytes, 2 * n, 64)), n > 0) << isa.name;
+    EXPECT_FALSE(can_tile(*isa.matmul, weight_view(DType::kQ8_0, bytes, 3 * n + (n == 0), 64))) << isa.name;
+    EXPECT_FALSE(can_tile(*isa.matmul, weight_view(DType::kF16, bytes, 2 * n, 64))) << isa.name;
   }
 }
 

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "backends/cpu/executable.h"
+#include "backends/cpu/tiled_weights.h"
 #include "base/check.h"
 
 namespace tempo9::backends {
@@ -21,7 +22,8 @@ kernels::AttentionShape shape_of(const tensor::KvLayerSpec& layer) {
 
 class CpuBackend final : public Backend {
  public:
-  CpuBackend(const kernels::Isa& isa, int n_threads) : isa_(isa), pool_(n_threads) {}
+  CpuBackend(const kernels::Isa& isa, int n_threads, Tiling tiling)
+      : isa_(isa), pool_(n_threads), tiling_(tiling), tiles_(*isa.matmul) {}
 
   std::string name() const override { return "cpu"; }
   std::string description() const override {
@@ -43,12 +45,17 @@ class CpuBackend final : public Backend {
   Result<std::unique_ptr<Executable>> compile(const tensor::Program& program,
                                               std::span<const tensor::WeightView> weights,
                                               const CompileOptions& options) override {
-    return cpu::make_executable(program, weights, options, isa_, pool_);
+    T9_TRY(executable,
+           cpu::make_executable(program, weights, options, isa_, pool_, tiling_ == Tiling::kNever ? nullptr : &tiles_));
+    if (tiling_ == Tiling::kBefore) tiles_.wait();
+    return executable;
   }
 
  private:
   const kernels::Isa& isa_;
   ThreadPool pool_;
+  const Tiling tiling_;
+  cpu::TiledWeights tiles_;
 };
 
 Result<const kernels::Isa*> choose_isa(const std::string& requested) {
@@ -74,7 +81,8 @@ Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuOptions& options) {
   if (options.n_threads < 0) {
     return fail(ErrorCode::kInvalidInput, fmt::format("{} threads", options.n_threads));
   }
-  return std::make_unique<CpuBackend>(*isa, options.n_threads > 0 ? options.n_threads : n_usable_cores());
+  return std::make_unique<CpuBackend>(*isa, options.n_threads > 0 ? options.n_threads : n_usable_cores(),
+                                      options.tiling);
 }
 
 }  // namespace tempo9::backends

@@ -52,10 +52,13 @@ class StepsOfPass final : public StagedWork {
 class CpuExecutable final : public Executable {
  public:
   CpuExecutable(const tensor::Program& program, const CompileOptions& options, const kernels::Isa& isa,
-                ThreadPool& pool)
-      : program_(program), options_(options), isa_(isa), pool_(pool) {
+                ThreadPool& pool, TiledWeights* tiles)
+      : program_(program), options_(options), isa_(isa), pool_(pool), tiles_(tiles) {
     row_blocks_.reserve(static_cast<size_t>(options.max_rows));
     sequence_rows_.reserve(static_cast<size_t>(options.max_rows));
+  }
+  ~CpuExecutable() override {
+    for (const tensor::WeightView& weight : requested_) tiles_->release(weight);
   }
 
   Result<void> prepare(std::span<const tensor::WeightView> weights) {
@@ -65,13 +68,16 @@ class CpuExecutable final : public Executable {
     T9_TRY(traced, make_plan(program_, weights_, isa_, {.n_workers = pool_.n_workers(), .fused = false}));
     fused_ = std::move(fused);
     traced_ = std::move(traced);
-    return reserve_memory();
+    T9_TRY_VOID(reserve_memory());
+    if (tiles_ != nullptr) request_tiles();
+    return {};
   }
 
   void run(const tensor::Batch& batch, const RunOutputs& outputs, const Observer* observer) override {
     T9_CHECK(batch.n_rows() <= options_.max_rows && batch.n_outputs() <= batch.n_rows());
     T9_CHECK(batch.n_outputs() <= options_.max_outputs);
     if (batch.n_rows() == 0) return;
+    if (tiles_ != nullptr && tiles_->n_made() != n_made_) use_tiles();
     split_rows(batch);
     const Plan& plan = observer == nullptr ? fused_ : traced_;
     const Pass pass{.plan = plan,
@@ -96,6 +102,26 @@ class CpuExecutable final : public Executable {
   }
 
  private:
+  void request_tiles() {
+    for (const tensor::WeightId id : product_weights(program_)) {
+      requested_.push_back(weights_.views[static_cast<size_t>(id)]);
+      tiles_->request(requested_.back());
+    }
+    in_place_ = requested_;
+  }
+
+  // Exchanges the weights whose copies have been made since the last look.
+  void use_tiles() {
+    n_made_ = tiles_->n_made();
+    std::erase_if(in_place_, [this](const tensor::WeightView& weight) {
+      const auto copy = tiles_->find(weight);
+      if (!copy) return false;
+      exchange_weight(fused_, weight, *copy);
+      exchange_weight(traced_, weight, *copy);
+      return true;
+    });
+  }
+
   Result<void> reserve_memory() {
     const size_t bytes_per_row = std::max(fused_.bytes_per_row, traced_.bytes_per_row);
     const size_t scratch_bytes = align(std::max(fused_.scratch_bytes, traced_.scratch_bytes));
@@ -141,7 +167,11 @@ class CpuExecutable final : public Executable {
   const CompileOptions options_;
   const kernels::Isa& isa_;
   ThreadPool& pool_;
+  TiledWeights* const tiles_;  // may be null
 
+  std::vector<tensor::WeightView> requested_;
+  std::vector<tensor::WeightView> in_place_;  // of these, those that are not exchanged yet
+  int64_t n_made_ = 0;                        // of all copies, at the last look
   Weights weights_;
   Plan fused_;
   Plan traced_;  // for runs with an observer
@@ -158,8 +188,8 @@ class CpuExecutable final : public Executable {
 Result<std::unique_ptr<Executable>> make_executable(const tensor::Program& program,
                                                     std::span<const tensor::WeightView> weights,
                                                     const CompileOptions& options, const kernels::Isa& isa,
-                                                    ThreadPool& pool) {
-  auto executable = std::make_unique<CpuExecutable>(program, options, isa, pool);
+                                                    ThreadPool& pool, TiledWeights* tiles) {
+  auto executable = std::make_unique<CpuExecutable>(program, options, isa, pool, tiles);
   T9_TRY_VOID(executable->prepare(weights));
   return executable;
 }

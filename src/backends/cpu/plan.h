@@ -266,6 +266,9 @@ struct Weights {
 // Decodes the weights that are read as plain vectors.
 Result<Weights> bind_weights(const tensor::Program& program, std::span<const tensor::WeightView> views);
 
+// The weights that rows of activations are multiplied with, each once, in the order of their first use.
+std::vector<tensor::WeightId> product_weights(const tensor::Program& program);
+
 struct PlanOptions {
   int n_workers = 1;
   bool fused = true;  // false: one step per operation, in program order, so that an observer can look at each value
@@ -274,6 +277,9 @@ struct PlanOptions {
 // `program` must outlive the plan too. Errors: kUnsupported with the name of the weight.
 Result<Plan> make_plan(const tensor::Program& program, const Weights& weights, const kernels::Isa& isa,
                        const PlanOptions& options);
+
+// Lets all steps use `copy` where they use `weight` or parts of it: the same values in another layout.
+void exchange_weight(Plan& plan, const tensor::WeightView& weight, const tensor::WeightView& copy);
 
 // Bytes of `rows` rows of `cols` values quantised, and where their parts start.
 size_t quantized_bytes(kernels::ActFormat format, int64_t rows, int64_t cols);

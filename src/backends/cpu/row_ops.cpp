@@ -30,6 +30,7 @@ Result<RowOp> Planner::bind(const tensor::Embed& op) {
   const tensor::WeightView& table = weight(op.table);
   const quant::QuantType* type = quant::find_type(table.dtype);
   if (type == nullptr) return unreadable(op.table);
+  plan_.scratch_bytes = std::max(plan_.scratch_bytes, table.row_bytes);  // a row out of tiles
   return EmbedOp{.table = table, .decode = type->decode, .scale = op.scale, .out = make(op.out)};
 }
 Result<RowOp> Planner::bind(const tensor::RmsNorm& op) {

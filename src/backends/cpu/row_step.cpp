@@ -3,6 +3,7 @@
 
 #include "backends/cpu/pass.h"
 #include "base/check.h"
+#include "kernels/tiles.h"
 
 namespace tempo9::backends::cpu {
 namespace {
@@ -10,7 +11,8 @@ namespace {
 // One operation on one row.
 class RowRunner {
  public:
-  RowRunner(const Pass& pass, int64_t row) : pass_(pass), rows_(*pass.isa.rows), r_(row) {}
+  RowRunner(const Pass& pass, int64_t row, std::byte* scratch)
+      : pass_(pass), rows_(*pass.isa.rows), r_(row), scratch_(scratch) {}
 
   // Pairs that turn by the same plane of positions are done together. Text has one plane, which stands for all.
   void operator()(const AnglesOp& op) const {
@@ -28,7 +30,13 @@ class RowRunner {
   }
   void operator()(const EmbedOp& op) const {
     float* out = at(op.out);
-    op.decode(op.table.row(pass_.batch.tokens[static_cast<size_t>(r_)]), out, op.table.cols);
+    const int32_t token = pass_.batch.tokens[static_cast<size_t>(r_)];
+    if (op.table.layout == tensor::Layout::kTiled) {
+      kernels::read_tiled_row(op.table, pass_.isa.matmul->tile_rows, token, scratch_);
+      op.decode(scratch_, out, op.table.cols);
+    } else {
+      op.decode(op.table.row(token), out, op.table.cols);
+    }
     if (op.scale != 1.0f) rows_.scale(out, op.scale, out, op.table.cols);
   }
   void operator()(const NormOp& op) const {
@@ -95,6 +103,7 @@ class RowRunner {
   const Pass& pass_;
   const kernels::RowKernels& rows_;
   const int64_t r_;
+  std::byte* const scratch_;
 };
 
 // A few chunks per worker, so that a late one takes fewer.
@@ -108,11 +117,11 @@ int64_t n_chunks(const RowStep& step, const Pass& pass, int64_t phase) {
   return (n_rows + per_chunk - 1) / per_chunk;
 }
 
-void run_chunk(const RowStep& step, const Pass& pass, int64_t, int64_t chunk, int) {
+void run_chunk(const RowStep& step, const Pass& pass, int64_t, int64_t chunk, int worker) {
   const int64_t n_rows = pass.n_rows(step.rows);
   const int64_t per_chunk = chunk_rows(n_rows, pass);
   for (int64_t r = chunk * per_chunk; r < std::min(n_rows, (chunk + 1) * per_chunk); ++r) {
-    const RowRunner runner(pass, r);
+    const RowRunner runner(pass, r, pass.workers[static_cast<size_t>(worker)].scratch);
     for (const RowOp& op : step.ops) std::visit(runner, op);
   }
 }

@@ -1,45 +1,10 @@
-// Products of quantised weights over the types of matmul_types.inl; included after it. The numbers are those of
-// isa/scalar/matmul.cpp, to the last bit.
+// Products of quantised weights over the types of matmul_types.inl and the groups of matmul_groups.inl; included after
+// both. The numbers are those of isa/scalar/matmul.cpp, to the last bit.
 //
 // Weight rows are taken kLanes at a time, one per lane, so that the float steps of the contract run down the blocks in
 // order for all of them at once and integers never need to be summed across lanes. Two ways of equal bits:
 //   stream  few activation rows: codes are multiplied as they are unpacked
 //   panel   many: 2 * kLanes rows are unpacked once and multiplied with tiles of kTileRows activation rows
-
-// kLanes consecutive weight rows, of which rows [first, first + n) are wanted: lanes [lane, lane + n).
-struct RowGroup {
-  Rows rows;
-  int64_t first;
-  int64_t lane;
-  int64_t n;
-};
-
-// The group that begins at row `begin`. The last rows of a matrix are reached by starting further up; a matrix of fewer
-// than kLanes rows is continued with copies of its first row in `copies`.
-RowGroup row_group(const WeightView& weight, int64_t begin, int64_t end, std::byte* copies) {
-  const int64_t n = end - begin < kLanes ? end - begin : kLanes;
-  const auto* data = reinterpret_cast<const uint8_t*>(weight.data);
-  if (weight.rows >= kLanes) {
-    const int64_t top = begin + kLanes <= weight.rows ? begin : weight.rows - kLanes;
-    return {{data + static_cast<size_t>(top) * weight.row_bytes, weight.row_bytes}, begin, begin - top, n};
-  }
-  for (int64_t i = 0; i < kLanes; ++i) {
-    const int64_t row = i < weight.rows ? i : 0;
-    __builtin_memcpy(copies + static_cast<size_t>(i) * weight.row_bytes,
-                     weight.data + static_cast<size_t>(row) * weight.row_bytes, weight.row_bytes);
-  }
-  return {{reinterpret_cast<const uint8_t*>(copies), weight.row_bytes}, begin, begin, n};
-}
-
-T9_INLINE void store_lanes(const RowGroup& group, Floats values, float* out_row) {
-  if (group.n == kLanes) {
-    store_floats(out_row + group.first, values);
-    return;
-  }
-  float lanes[kLanes];
-  store_floats(lanes, values);
-  for (int64_t i = 0; i < group.n; ++i) out_row[group.first + i] = lanes[group.lane + i];
-}
 
 // ---- One block: exact integers, then the float steps ----------------------------------------------------------------
 
@@ -102,19 +67,6 @@ T9_INLINE void finish_block_32(const ActBlock<M>& act, const typename T::Header*
   });
 }
 
-// Sums of a super-block's activations over Group values, as pairs of words.
-template <int Group>
-struct GroupSums {
-  int16_t words[256 / Group];
-  T9_INLINE explicit GroupSums(const int16_t* sums16) {
-    if constexpr (Group == 16) {
-      __builtin_memcpy(words, sums16, sizeof words);
-    } else {
-      add_word_pairs(sums16, words);
-    }
-  }
-};
-
 // The correction for bias and the float steps of a 256-value block.
 template <class T, int M, int V>
 T9_INLINE void finish_block_256(const ActBlock<M>& act, const typename T::Header* const (&header)[V],
@@ -153,79 +105,136 @@ T9_INLINE void finish_block(const ActBlock<M>& act, const typename T::Header* co
   }
 }
 
-// Fetches weights ahead of their use. In place, kLanes rows are one run of memory, but what is read of it jumps from
-// row to row, which hardware prefetchers do not follow: without this, reading from memory is 2 to 4 times slower. Into
-// L2, because L1 is too small for long rows. Two groups ahead; one where that is more than 16 KiB, to keep the start of
-// a call short (between one and two the figures there do not decide: docs/experiments.md).
+// Fetches one of several streams of tiles, each of which is every n-th group of a call. A stream is read in order,
+// and the hardware follows it, but only to the end of a 4 KiB page: this runs kTileAhead bytes ahead, across pages and
+// from group to group.
 template <class T>
-struct Prefetcher {
+struct TilePrefetcher {
   const uint8_t* next;
-  const uint8_t* end;
+  const uint8_t* group_end;
+  const uint8_t* end;    // of the call's tiles
+  size_t group_bytes;
+  size_t to_next_group;  // from the end of a group to the beginning of the stream's next one
 
-  // Fetches the first groups of the rows of a call; the others follow as these are used.
-  Prefetcher(const WeightView& weight, IndexRange rows) {
-    const auto* data = reinterpret_cast<const uint8_t*>(weight.data);
-    next = data + static_cast<size_t>(rows.begin) * weight.row_bytes;
-    end = data + static_cast<size_t>(rows.end) * weight.row_bytes;
-    const size_t group_bytes = kLanes * weight.row_bytes;
-    const uint8_t* first = next + (group_bytes > (16 << 10) ? 1 : 2) * group_bytes;
-    if (first > end) first = end;
-    for (; next < first; next += 64) __builtin_prefetch(next, 0, 2);
+  // Fetches the beginning of the stream whose first group is at `first`; the rest follows as this is used.
+  void start(const uint8_t* first, const uint8_t* call_end, size_t bytes, int64_t n_streams) {
+    constexpr size_t kTileBytes = kLanes * T::kBlockBytes;
+    constexpr size_t kAhead = (kTileAhead + kTileBytes - 1) / kTileBytes * kTileBytes;
+    next = first;
+    group_end = first + bytes;
+    end = call_end;
+    group_bytes = bytes;
+    to_next_group = static_cast<size_t>(n_streams - 1) * bytes;
+    if (next >= end) return;
+    const uint8_t* ahead = kAhead < bytes ? next + kAhead : group_end;
+    for (; next < ahead; next += 64) __builtin_prefetch(next, 0, 3);
+    next = ahead;
   }
-  // Long blocks spread their lines over the columns (16 at a time); all at once would fill the miss buffers.
   T9_INLINE void at_block() {
     if constexpr (T::kBlock == 32) fetch<kLanes * T::kBlockBytes>();
   }
-  T9_INLINE void at_columns() {
-    if constexpr (T::kBlock == 256) fetch<kLanes * T::kBlockBytes / 16>();
+  T9_INLINE void at_columns(int n_columns) {
+    if constexpr (T::kBlock == 256) {
+      for (int i = 0; i < n_columns; i += 16) fetch<kLanes * T::kBlockBytes / 16>();
+    }
   }
 
  private:
   template <size_t Bytes>
   T9_INLINE void fetch() {
+    if (next >= group_end) {
+      next = group_end + to_next_group;
+      group_end = next + group_bytes;
+    }
     if (next >= end) return;
-    for (size_t i = 0; i < Bytes; i += 64) __builtin_prefetch(next + i, 0, 2);
+    for (size_t i = 0; i < Bytes; i += 64) __builtin_prefetch(next + i, 0, 3);
     next += Bytes;
   }
 };
 
 // ---- Stream ---------------------------------------------------------------------------------------------------------
 
-// kLanes weight rows times M activation rows.
-template <class T, int M>
-void stream_group(const RowGroup& group, int64_t n_blocks, const QuantizedRows& x, MatView<float> out,
-                  Prefetcher<T>& prefetch) {
-  Prefetcher<T> prefetcher = prefetch;  // in registers while the group lasts
+// V groups of kLanes weight rows times M activation rows.
+template <class T, int M, int V, class R, class Prefetch>
+void stream_groups(const RowGroup<R> (&groups)[V], int64_t n_blocks, const QuantizedRows& x, MatView<float> out,
+                   Prefetch (&prefetch)[V]) {
   ActBlock<M> act(x, 0, T::kBlock);
-  Floats acc[M][1];
-  for (int m = 0; m < M; ++m) acc[m][0] = zero_floats();
-  Rows rows = group.rows;
-  for (int64_t b = 0; b < n_blocks; ++b) {
-    prefetcher.at_block();
-    typename T::Header header;
-    T::header(rows, header);
-    Ints total[M][1];
-    start_dots<T>(act, total);
-    T::codes(
-        rows, [&](int column, const Ints* q) __attribute__((always_inline)) {
-          prefetcher.at_columns();
-          const int8_t* y[M];
-          for (int m = 0; m < M; ++m) y[m] = act.y[m] + column;
-          const Ints* const codes[1] = {q};
-          if constexpr (T::kBlock == 32) {
-            multiply<T::kMaxCode, 4, M, 1>(codes, y, total);
-          } else {
-            const Ints scale[1] = {header.scale[column / T::kGroup]};
-            multiply_scaled<T::kMaxCode, 4, M, 1>(codes, y, scale, total);
-          }
-        });
-    const typename T::Header* const headers[1] = {&header};
-    finish_block<T>(act, headers, total, acc);
-    act.advance(T::kBlock);
-    rows.p += T::kBlockBytes;
+  Floats acc[V][M][1];
+  R rows[V];
+  for (int v = 0; v < V; ++v) {
+    rows[v] = groups[v].rows;
+    for (int m = 0; m < M; ++m) acc[v][m][0] = zero_floats();
   }
-  for (int m = 0; m < M; ++m) store_lanes(group, acc[m][0], out.data + m * out.stride);
-  prefetch = prefetcher;
+  for (int64_t b = 0; b < n_blocks; ++b) {
+    unroll<V>([&](auto v) __attribute__((always_inline)) {
+      prefetch[v].at_block();
+      typename T::Header header;
+      T::header(rows[v], header);
+      Ints total[M][1];
+      start_dots<T>(act, total);
+      T::codes(
+          rows[v], [&]<int N>(int column, const Ints(&q)[N]) __attribute__((always_inline)) {
+            prefetch[v].at_columns(4 * N);
+            const int8_t* y[M];
+            for (int m = 0; m < M; ++m) y[m] = act.y[m] + column;
+            const Ints* const codes[1] = {q};
+            if constexpr (T::kBlock == 32) {
+              multiply<T::kMaxCode, N, M, 1>(codes, y, total);
+            } else {
+              const Ints scale[1] = {header.scale[column / T::kGroup]};
+              multiply_scaled<T::kMaxCode, N, M, 1>(codes, y, scale, total);
+            }
+          });
+      const typename T::Header* const headers[1] = {&header};
+      finish_block<T>(act, headers, total, acc[v]);
+      rows[v] = rows[v].at(T::kBlockBytes);
+    });
+    act.advance(T::kBlock);
+  }
+  for (int v = 0; v < V; ++v) {
+    if (groups[v].n == 0) continue;
+    for (int m = 0; m < M; ++m) store_lanes(groups[v], acc[v][m][0], out.data + m * out.stride);
+  }
+}
+
+template <class T, int M>
+void stream_rows(const WeightView& weight, IndexRange weight_rows, const QuantizedRows& x, MatView<float> out,
+                 std::byte* copies) {
+  Prefetcher<T> prefetch[1] = {{weight, weight_rows}};
+  for (int64_t r = weight_rows.begin; r < weight_rows.end; r += kLanes) {
+    const RowGroup<InPlace> groups[1] = {row_group<InPlace>(weight, r, weight_rows.end, copies)};
+    Prefetcher<T> in_registers[1] = {prefetch[0]};  // while the group lasts
+    stream_groups<T, M>(groups, weight.cols / T::kBlock, x, out, in_registers);
+    prefetch[0] = in_registers[0];
+  }
+}
+
+// Tiles: V groups side by side, since more streams have more lines on their way from memory.
+template <class T, int M, int V>
+void stream_tiles(const WeightView& weight, IndexRange weight_rows, const QuantizedRows& x, MatView<float> out) {
+  const size_t group_bytes = kLanes * weight.row_bytes;
+  const auto* data = reinterpret_cast<const uint8_t*>(weight.data);
+  const int64_t begin = weight_rows.begin / kLanes;
+  const int64_t end = (weight_rows.end + kLanes - 1) / kLanes;
+  const auto address = [&](int64_t group) { return data + static_cast<size_t>(group) * group_bytes; };
+  TilePrefetcher<T> prefetch[V];
+  for (int v = 0; v < V; ++v) prefetch[v].start(address(begin + v), address(end), group_bytes, V);
+  for (int64_t g = begin; g < end; g += V) {
+    RowGroup<Tile> groups[V];
+    TilePrefetcher<T> in_registers[V];  // while the groups last
+    for (int v = 0; v < V; ++v) {
+      const int64_t first = (g + v) * kLanes;
+      groups[v] = groups[0];
+      groups[v].n = 0;  // unless there are as many groups
+      if (g + v < end) {
+        groups[v] =
+            row_group<Tile>(weight, first < weight_rows.begin ? weight_rows.begin : first, weight_rows.end, nullptr);
+      }
+      in_registers[v] = prefetch[v];
+    }
+    stream_groups<T, M>(groups, weight.cols / T::kBlock, x, out, in_registers);
+    for (int v = 0; v < V; ++v) prefetch[v] = in_registers[v];
+  }
 }
 
 // ---- Panel ----------------------------------------------------------------------------------------------------------
@@ -249,26 +258,26 @@ struct Panel {
   }
 };
 
-template <class T>
-void unpack_group(Rows rows, int64_t n_blocks, typename T::Header* headers, Ints* codes, Prefetcher<T>& prefetch) {
+template <class T, class R>
+void unpack_group(R rows, int64_t n_blocks, typename T::Header* headers, Ints* codes, Prefetcher<T>& prefetch) {
   Prefetcher<T> prefetcher = prefetch;
   for (int64_t b = 0; b < n_blocks; ++b) {
     prefetcher.at_block();
     T::header(rows, headers[b]);
     T::codes(
-        rows, [&](int column, const Ints* q) __attribute__((always_inline)) {
-          prefetcher.at_columns();
-          for (int k = 0; k < 4; ++k) codes[column / 4 + k] = q[k];
+        rows, [&]<int N>(int column, const Ints(&q)[N]) __attribute__((always_inline)) {
+          prefetcher.at_columns(4 * N);
+          for (int k = 0; k < N; ++k) codes[column / 4 + k] = q[k];
         });
     codes += T::kBlock / 4;
-    rows.p += T::kBlockBytes;
+    rows = rows.at(T::kBlockBytes);
   }
   prefetch = prefetcher;
 }
 
 // A panel times M activation rows.
-template <class T, int M>
-void multiply_panel(const Panel<T>& panel, const RowGroup (&groups)[2], int64_t n_blocks, const QuantizedRows& x,
+template <class T, int M, class R>
+void multiply_panel(const Panel<T>& panel, const RowGroup<R> (&groups)[2], int64_t n_blocks, const QuantizedRows& x,
                     int64_t first_row, MatView<float> out) {
   constexpr int kGroup = [] {
     if constexpr (T::kBlock == 32)
@@ -307,43 +316,87 @@ void multiply_panel(const Panel<T>& panel, const RowGroup (&groups)[2], int64_t 
 
 // ---- All rows -------------------------------------------------------------------------------------------------------
 
-// Calls f(integral constant m) for m = n, which is in 1..Max.
-template <int Max, class F>
-T9_INLINE void with_count(int64_t n, F&& f) {
-  unroll<Max>([&](auto i) __attribute__((always_inline)) {
-    if (n == i + 1) f(std::integral_constant<int, i + 1>{});
-  });
-}
-
 template <class T>
 size_t matmul_scratch_bytes(const WeightView& weight) {
   const size_t copies = weight.rows < kLanes ? (kLanes * weight.row_bytes + 63) / 64 * 64 : 0;
   return copies + Panel<T>::bytes(weight.cols);
 }
 
-template <class T>
-void matmul(const WeightView& weight, IndexRange weight_rows, const QuantizedRows& x, MatView<float> out,
-            std::byte* scratch) {
+template <class T, class R>
+void multiply_panels(const WeightView& weight, IndexRange weight_rows, const QuantizedRows& x, MatView<float> out,
+                     std::byte* scratch) {
   const int64_t n_blocks = weight.cols / T::kBlock;
   std::byte* copies = scratch + Panel<T>::bytes(weight.cols);
   Prefetcher<T> prefetcher(weight, weight_rows);
-  if (x.rows <= kMaxStreamRows) {
-    for (int64_t r = weight_rows.begin; r < weight_rows.end; r += kLanes) {
-      const RowGroup group = row_group(weight, r, weight_rows.end, copies);
-      with_count<kMaxStreamRows>(x.rows, [&](auto m) { stream_group<T, m>(group, n_blocks, x, out, prefetcher); });
-    }
-    return;
-  }
   const Panel<T> panel(scratch, weight.cols);
-  for (int64_t r = weight_rows.begin; r < weight_rows.end; r += 2 * kLanes) {
-    RowGroup groups[2];
-    groups[0] = groups[1] = row_group(weight, r, weight_rows.end, copies);
+  for (int64_t r = weight_rows.begin; r < weight_rows.end;) {
+    RowGroup<R> groups[2];
+    groups[0] = groups[1] = row_group<R>(weight, r, weight_rows.end, copies);
     groups[1].n = 0;  // unless there are more rows than fill one group
-    if (r + kLanes < weight_rows.end) groups[1] = row_group(weight, r + kLanes, weight_rows.end, copies);
+    r += groups[0].n;
+    if (r < weight_rows.end) groups[1] = row_group<R>(weight, r, weight_rows.end, copies);
+    r += groups[1].n;
     for (int v = 0; v < 2; ++v) unpack_group<T>(groups[v].rows, n_blocks, panel.headers[v], panel.codes[v], prefetcher);
     for (int64_t i = 0; i < x.rows; i += kTileRows) {
       const int64_t n = x.rows - i < kTileRows ? x.rows - i : kTileRows;
       with_count<kTileRows>(n, [&](auto m) { multiply_panel<T, m>(panel, groups, n_blocks, x, i, out); });
+    }
+  }
+}
+
+template <class T>
+void matmul(const WeightView& weight, IndexRange weight_rows, const QuantizedRows& x, MatView<float> out,
+            std::byte* scratch) {
+  const bool is_tiled = weight.layout == tensor::Layout::kTiled;
+  if (is_tiled && x.rows <= kMaxTileStreamRows) {
+    with_count<kMaxTileStreamRows>(
+        x.rows, [&](auto m) { stream_tiles<T, m, n_tile_streams(m)>(weight, weight_rows, x, out); });
+  } else if (is_tiled) {
+    multiply_panels<T, Tile>(weight, weight_rows, x, out, scratch);
+  } else if (x.rows <= kMaxStreamRows) {
+    std::byte* copies = scratch + Panel<T>::bytes(weight.cols);
+    with_count<kMaxStreamRows>(x.rows, [&](auto m) { stream_rows<T, m>(weight, weight_rows, x, out, copies); });
+  } else {
+    multiply_panels<T, InPlace>(weight, weight_rows, x, out, scratch);
+  }
+}
+
+// ---- Tiles ----------------------------------------------------------------------------------------------------------
+
+// `bytes` bytes (0, 1 or 2) of each row, side by side.
+T9_INLINE void copy_lanes(InPlace rows, int64_t bytes, uint8_t* out) {
+  for (int64_t lane = 0; lane < kLanes; ++lane) {
+    const uint8_t* from = rows.p + static_cast<size_t>(lane) * rows.stride;
+    for (int64_t i = 0; i < bytes; ++i) *out++ = from[i];
+  }
+}
+
+// The same block of kLanes rows as a tile (kernels/tiles.h).
+void write_tile(InPlace rows, int64_t block_bytes, int64_t head_bytes, uint8_t* out) {
+  copy_lanes(rows, head_bytes, out);
+  int64_t at = head_bytes;
+  const auto to = [&] { return out + kLanes * at; };
+  const auto from = [&] { return rows.at(static_cast<size_t>(at)); };
+  for (; at + 16 <= block_bytes; at += 16) {
+    Ints columns[4];
+    gather_16_bytes(from(), columns);
+    for (size_t k = 0; k < 4; ++k) store_ints(to() + k * sizeof(Ints), columns[k]);
+  }
+  for (; at + 4 <= block_bytes; at += 4) store_ints(to(), gather_int32(from()));
+  copy_lanes(from(), block_bytes - at, to());
+}
+
+void write_tiles(const WeightView& weight, IndexRange rows, std::byte* out) {
+  const tensor::DTypeInfo& info = tensor::dtype_info(weight.dtype);
+  const int64_t n_blocks = weight.cols / info.block_elements;
+  const int64_t head_bytes = tile_head_bytes(info.block_elements, info.block_bytes);
+  auto* to = reinterpret_cast<uint8_t*>(out);
+  for (int64_t r = rows.begin; r < rows.end; r += kLanes) {
+    InPlace from{reinterpret_cast<const uint8_t*>(weight.data) + static_cast<size_t>(r) * weight.row_bytes,
+                 weight.row_bytes};
+    for (int64_t b = 0; b < n_blocks; ++b, to += kLanes * info.block_bytes) {
+      write_tile(from, info.block_bytes, head_bytes, to);
+      from = from.at(static_cast<size_t>(info.block_bytes));
     }
   }
 }

@@ -1,23 +1,38 @@
-// How the blocks of each weight type become vectors with one weight row per lane, read where they lie in the file.
-// Text over the ISA's matmul_vec.h; included by isa/<name>/matmul.cpp inside an unnamed namespace. Layouts: spec gguf
-// 4.2 and 4.3.
+// How the blocks of each weight type become vectors with one weight row per lane, read where they lie in the file or
+// from tiles. Text over the ISA's matmul_vec.h; included by isa/<name>/matmul.cpp inside an unnamed namespace. Layouts:
+// spec gguf 4.2 and 4.3, kernels/tiles.h.
 //
 // A type gives, for the block at the same place in kLanes rows:
 //   kBlockBytes, kMaxCode; kBias: codes are stored with this added, so that they are unsigned
 //   header(rows, h)     scales and what corrects for bias and mins
-//   codes(rows, emit)   calls emit(column, const Ints q[4]) once for each 16 columns; q[k] holds columns 4k..4k+3 of
-//   them
+//   codes(rows, emit)   calls emit(column, const Ints (&q)[N]) for all runs of 4 N columns; q[k] holds columns 4k..4k+3
+//   of the run, which has one scale
+// `rows` is one of the two:
 
-// The same block in each row: the first row's address, and the distance to the next.
-struct Rows {
+// The same block in each row, as in the file: the first row's address, and the distance to the next.
+struct InPlace {
+  static constexpr bool kIsTiled = false;
   const uint8_t* p;
   size_t stride;
-  Rows at(size_t bytes) const { return {p + bytes, stride}; }
+  T9_INLINE InPlace at(size_t bytes) const { return {p + bytes, stride}; }
 };
+T9_INLINE Ints gather_uint8(InPlace rows) { return gather_uint8(rows.p, rows.stride); }
+T9_INLINE Ints gather_int32(InPlace rows) { return gather_int32(rows.p, rows.stride); }
+T9_INLINE Floats gather_half(InPlace rows) { return gather_half(rows.p, rows.stride); }
+T9_INLINE void gather_16_bytes(InPlace rows, Ints (&out)[4]) { gather_16_bytes(rows.p, rows.stride, out); }
 
-T9_INLINE Ints gather_int32(Rows rows) { return gather_int32(rows.p, rows.stride); }
-T9_INLINE Floats gather_half(Rows rows) { return gather_half(rows.p, rows.stride); }
-T9_INLINE void gather_16_bytes(Rows rows, Ints out[4]) { gather_16_bytes(rows.p, rows.stride, out); }
+// A tile: what lies `bytes` into each block lies kLanes times as far into the tile, row beside row.
+struct Tile {
+  static constexpr bool kIsTiled = true;
+  const uint8_t* p;
+  T9_INLINE Tile at(size_t bytes) const { return {p + kLanes * bytes}; }
+};
+T9_INLINE Ints gather_uint8(Tile rows) { return load_uint8(rows.p); }
+T9_INLINE Ints gather_int32(Tile rows) { return load_ints(rows.p); }
+T9_INLINE Floats gather_half(Tile rows) { return load_halves(rows.p); }
+T9_INLINE void gather_16_bytes(Tile rows, Ints (&out)[4]) {
+  for (size_t k = 0; k < 4; ++k) out[k] = load_ints(rows.p + k * sizeof(Ints));
+}
 
 // Calls f(integral constant) for 0..N-1.
 template <int N, class F>
@@ -26,6 +41,15 @@ T9_INLINE void unroll(F&& f) {
     (f(std::integral_constant<int, I>{}), ...);
   }
   (std::make_integer_sequence<int, N>{});
+}
+
+template <class R>
+T9_INLINE void gather_32_bytes(R rows, Ints (&out)[8]) {
+  Ints half[4];
+  for (int i = 0; i < 2; ++i) {
+    gather_16_bytes(rows.at(static_cast<size_t>(16 * i)), half);
+    for (int k = 0; k < 4; ++k) out[4 * i + k] = half[k];
+  }
 }
 
 // Bit From of each byte as bit To, all others zero.
@@ -71,23 +95,23 @@ struct Header32M {
 };
 
 // d in the low and m in the high half of each row's first 4 bytes.
-T9_INLINE void header_with_m(Rows rows, Header32M& h) {
+template <class R>
+T9_INLINE void header_with_m(R rows, Header32M& h) {
   const Ints both = gather_int32(rows);
   h.d = low_half_to_floats(both);
   h.m = low_half_to_floats(shift_right<16>(both));
 }
 
 // 16 bytes whose low nibbles are columns 0..15 and whose high nibbles are columns 16..31.
-template <class Map, class Emit>
-T9_INLINE void emit_nibbles(Rows rows, Map&& map, Emit&& emit) {
-  Ints bytes[4], low[4], high[4];
+template <class R, class Map, class Emit>
+T9_INLINE void emit_nibbles(R rows, Map&& map, Emit&& emit) {
+  Ints bytes[4], q[8];
   gather_16_bytes(rows, bytes);
   unroll<4>([&](auto k) __attribute__((always_inline)) {
-    low[k] = map(low_nibbles(bytes[k]), k);
-    high[k] = map(high_nibbles(bytes[k]), std::integral_constant<int, k + 4>{});
+    q[k] = map(low_nibbles(bytes[k]), k);
+    q[k + 4] = map(high_nibbles(bytes[k]), std::integral_constant<int, k + 4>{});
   });
-  emit(0, low);
-  emit(16, high);
+  emit(0, q);
 }
 constexpr auto kPlainNibbles = [](Ints nibbles, auto) __attribute__((always_inline)) { return nibbles; };
 
@@ -114,9 +138,10 @@ struct TypeQ4_0 : Type32 {
   static constexpr int kBlockBytes = 18;
   static constexpr int kMaxCode = 15;
   static constexpr int kBias = 8;
-  T9_INLINE static void header(Rows rows, Header& h) { h.d = gather_half(rows); }
-  template <class Emit>
-  T9_INLINE static void codes(Rows rows, Emit&& emit) {
+  template <class R>
+  T9_INLINE static void header(R rows, Header& h) { h.d = gather_half(rows); }
+  template <class R, class Emit>
+  T9_INLINE static void codes(R rows, Emit&& emit) {
     emit_nibbles(rows.at(2), kPlainNibbles, emit);
   }
 };
@@ -124,9 +149,10 @@ struct TypeQ4_0 : Type32 {
 struct TypeQ4_1 : Type32M {
   static constexpr int kBlockBytes = 20;
   static constexpr int kMaxCode = 15;
-  T9_INLINE static void header(Rows rows, Header& h) { header_with_m(rows, h); }
-  template <class Emit>
-  T9_INLINE static void codes(Rows rows, Emit&& emit) {
+  template <class R>
+  T9_INLINE static void header(R rows, Header& h) { header_with_m(rows, h); }
+  template <class R, class Emit>
+  T9_INLINE static void codes(R rows, Emit&& emit) {
     emit_nibbles(rows.at(4), kPlainNibbles, emit);
   }
 };
@@ -135,9 +161,10 @@ struct TypeQ5_0 : Type32 {
   static constexpr int kBlockBytes = 22;
   static constexpr int kMaxCode = 31;
   static constexpr int kBias = 16;
-  T9_INLINE static void header(Rows rows, Header& h) { h.d = gather_half(rows); }
-  template <class Emit>
-  T9_INLINE static void codes(Rows rows, Emit&& emit) {
+  template <class R>
+  T9_INLINE static void header(R rows, Header& h) { h.d = gather_half(rows); }
+  template <class R, class Emit>
+  T9_INLINE static void codes(R rows, Emit&& emit) {
     emit_nibbles(rows.at(6), fifth_bits(gather_int32(rows.at(2))), emit);
   }
 };
@@ -145,9 +172,10 @@ struct TypeQ5_0 : Type32 {
 struct TypeQ5_1 : Type32M {
   static constexpr int kBlockBytes = 24;
   static constexpr int kMaxCode = 31;
-  T9_INLINE static void header(Rows rows, Header& h) { header_with_m(rows, h); }
-  template <class Emit>
-  T9_INLINE static void codes(Rows rows, Emit&& emit) {
+  template <class R>
+  T9_INLINE static void header(R rows, Header& h) { header_with_m(rows, h); }
+  template <class R, class Emit>
+  T9_INLINE static void codes(R rows, Emit&& emit) {
     emit_nibbles(rows.at(8), fifth_bits(gather_int32(rows.at(4))), emit);
   }
 };
@@ -156,9 +184,10 @@ struct TypeQ8_0 : Type32 {
   static constexpr int kBlockBytes = 34;
   static constexpr int kMaxCode = 255;
   static constexpr int kBias = kSignedBias;
-  T9_INLINE static void header(Rows rows, Header& h) { h.d = gather_half(rows); }
-  template <class Emit>
-  T9_INLINE static void codes(Rows rows, Emit&& emit) {
+  template <class R>
+  T9_INLINE static void header(R rows, Header& h) { h.d = gather_half(rows); }
+  template <class R, class Emit>
+  T9_INLINE static void codes(R rows, Emit&& emit) {
     for (int column = 0; column < 32; column += 16) {
       Ints q[4];
       gather_16_bytes(rows.at(2 + static_cast<size_t>(column)), q);
@@ -172,9 +201,10 @@ struct TypeIQ4_NL : Type32 {
   static constexpr int kBlockBytes = 18;
   static constexpr int kMaxCode = 255;
   static constexpr int kBias = kSignedBias;
-  T9_INLINE static void header(Rows rows, Header& h) { h.d = gather_half(rows); }
-  template <class Emit>
-  T9_INLINE static void codes(Rows rows, Emit&& emit) {
+  template <class R>
+  T9_INLINE static void header(R rows, Header& h) { h.d = gather_half(rows); }
+  template <class R, class Emit>
+  T9_INLINE static void codes(R rows, Emit&& emit) {
     emit_nibbles(
         rows.at(2), [](Ints n, auto) __attribute__((always_inline)) { return look_up(kTables.nl, n); }, emit);
   }
@@ -185,14 +215,15 @@ struct TypeMXFP4 : Type32 {
   static constexpr int kMaxCode = 24;
   static constexpr int kBias = 12;
   // 2^(e - 128): the exponent field for e >= 2; 0x00400000 for e = 1 and 0x00200000 for e = 0 (subnormal).
-  T9_INLINE static void header(Rows rows, Header& h) {
-    const Ints e = gather_uint8(rows.p, rows.stride);
+  template <class R>
+  T9_INLINE static void header(R rows, Header& h) {
+    const Ints e = gather_uint8(rows);
     const Ints normal = shift_left<23>(sub_int32(e, set_int32(1)));
     const Ints tiny = shift_left<21>(add_int32(e, set_int32(1)));
     h.d = bits_to_floats(select_below(e, 2, tiny, normal));
   }
-  template <class Emit>
-  T9_INLINE static void codes(Rows rows, Emit&& emit) {
+  template <class R, class Emit>
+  T9_INLINE static void codes(R rows, Emit&& emit) {
     emit_nibbles(
         rows.at(1), [](Ints n, auto) __attribute__((always_inline)) { return look_up(kTables.f4, n); }, emit);
   }
@@ -254,7 +285,8 @@ T9_INLINE void set_d_dmin(Header& h, Ints both) {
 struct TypeQ2_K : Type256<16, Side::kMins> {
   static constexpr int kBlockBytes = 84;
   static constexpr int kMaxCode = 3;
-  T9_INLINE static void header(Rows rows, Header& h) {
+  template <class R>
+  T9_INLINE static void header(R rows, Header& h) {
     Ints bytes[4];
     gather_16_bytes(rows, bytes);
     for (int i = 0; i < 4; ++i) {
@@ -263,8 +295,8 @@ struct TypeQ2_K : Type256<16, Side::kMins> {
     }
     set_d_dmin(h, gather_int32(rows.at(80)));
   }
-  template <class Emit>
-  T9_INLINE static void codes(Rows rows, Emit&& emit) {
+  template <class R, class Emit>
+  T9_INLINE static void codes(R rows, Emit&& emit) {
     for (int half = 0; half < 2; ++half) {
       for (int part = 0; part < 2; ++part) {
         Ints bytes[4];
@@ -283,7 +315,8 @@ struct TypeQ3_K : Type256<16, Side::kScales> {
   static constexpr int kBlockBytes = 110;
   static constexpr int kMaxCode = 7;
   static constexpr int kBias = 4;
-  T9_INLINE static void header(Rows rows, Header& h) {
+  template <class R>
+  T9_INLINE static void header(R rows, Header& h) {
     Ints bytes[4];  // 4 bytes of qs, then the 12 of the scales: a load from 96 would pass the end of the block
     gather_16_bytes(rows.at(92), bytes);
     const Ints high = bytes[3];
@@ -294,8 +327,8 @@ struct TypeQ3_K : Type256<16, Side::kScales> {
     });
     h.d = gather_half(rows.at(108));
   }
-  template <class Emit>
-  T9_INLINE static void codes(Rows rows, Emit&& emit) {
+  template <class R, class Emit>
+  T9_INLINE static void codes(R rows, Emit&& emit) {
     for (int part = 0; part < 2; ++part) {
       Ints mask[4];
       gather_16_bytes(rows.at(static_cast<size_t>(16 * part)), mask);
@@ -316,8 +349,8 @@ struct TypeQ3_K : Type256<16, Side::kScales> {
 };
 
 // d, dmin and the 6-bit packing of eight scales and eight mins that begin Q4_K and Q5_K.
-template <class Header>
-T9_INLINE void header_q4_q5_k(Rows rows, Header& h) {
+template <class R, class Header>
+T9_INLINE void header_q4_q5_k(R rows, Header& h) {
   Ints words[4];
   gather_16_bytes(rows, words);
   const auto low6 = [](Ints v) __attribute__((always_inline)) { return and_bits(v, set_int8(63)); };
@@ -332,17 +365,17 @@ T9_INLINE void header_q4_q5_k(Rows rows, Header& h) {
 struct TypeQ4_K : Type256<32, Side::kMins> {
   static constexpr int kBlockBytes = 144;
   static constexpr int kMaxCode = 15;
-  T9_INLINE static void header(Rows rows, Header& h) { header_q4_q5_k(rows, h); }
-  template <class Emit>
-  T9_INLINE static void codes(Rows rows, Emit&& emit) {
-    for (int part = 0; part < 8; ++part) {
-      Ints bytes[4], q[4];
-      gather_16_bytes(rows.at(static_cast<size_t>(16 + 16 * part)), bytes);
-      const int column = part / 2 * 64 + part % 2 * 16;
-      for (int k = 0; k < 4; ++k) q[k] = low_nibbles(bytes[k]);
-      emit(column, q);
-      for (int k = 0; k < 4; ++k) q[k] = high_nibbles(bytes[k]);
-      emit(column + 32, q);
+  template <class R>
+  T9_INLINE static void header(R rows, Header& h) { header_q4_q5_k(rows, h); }
+  template <class R, class Emit>
+  T9_INLINE static void codes(R rows, Emit&& emit) {
+    for (int pair = 0; pair < 4; ++pair) {
+      Ints bytes[8], q[8];
+      gather_32_bytes(rows.at(static_cast<size_t>(16 + 32 * pair)), bytes);
+      for (int k = 0; k < 8; ++k) q[k] = low_nibbles(bytes[k]);
+      emit(64 * pair, q);
+      for (int k = 0; k < 8; ++k) q[k] = high_nibbles(bytes[k]);
+      emit(64 * pair + 32, q);
     }
   }
 };
@@ -350,21 +383,20 @@ struct TypeQ4_K : Type256<32, Side::kMins> {
 struct TypeQ5_K : Type256<32, Side::kMins> {
   static constexpr int kBlockBytes = 176;
   static constexpr int kMaxCode = 31;
-  T9_INLINE static void header(Rows rows, Header& h) { header_q4_q5_k(rows, h); }
-  template <class Emit>
-  T9_INLINE static void codes(Rows rows, Emit&& emit) {
-    for (int part = 0; part < 2; ++part) {
-      Ints high[4];
-      gather_16_bytes(rows.at(static_cast<size_t>(16 + 16 * part)), high);
-      unroll<4>([&](auto pair) __attribute__((always_inline)) {
-        Ints bytes[4], q[4];
-        gather_16_bytes(rows.at(static_cast<size_t>(48 + 32 * pair + 16 * part)), bytes);
-        for (int k = 0; k < 4; ++k) q[k] = or_bits(low_nibbles(bytes[k]), move_bit<2 * pair, 4>(high[k]));
-        emit(64 * pair + 16 * part, q);
-        for (int k = 0; k < 4; ++k) q[k] = or_bits(high_nibbles(bytes[k]), move_bit<2 * pair + 1, 4>(high[k]));
-        emit(64 * pair + 32 + 16 * part, q);
-      });
-    }
+  template <class R>
+  T9_INLINE static void header(R rows, Header& h) { header_q4_q5_k(rows, h); }
+  template <class R, class Emit>
+  T9_INLINE static void codes(R rows, Emit&& emit) {
+    Ints high[8];
+    gather_32_bytes(rows.at(16), high);
+    unroll<4>([&](auto pair) __attribute__((always_inline)) {
+      Ints bytes[8], q[8];
+      gather_32_bytes(rows.at(static_cast<size_t>(48 + 32 * pair)), bytes);
+      for (int k = 0; k < 8; ++k) q[k] = or_bits(low_nibbles(bytes[k]), move_bit<2 * pair, 4>(high[k]));
+      emit(64 * pair, q);
+      for (int k = 0; k < 8; ++k) q[k] = or_bits(high_nibbles(bytes[k]), move_bit<2 * pair + 1, 4>(high[k]));
+      emit(64 * pair + 32, q);
+    });
   }
 };
 
@@ -372,14 +404,15 @@ struct TypeQ6_K : Type256<16, Side::kScales> {
   static constexpr int kBlockBytes = 210;
   static constexpr int kMaxCode = 63;
   static constexpr int kBias = 32;
-  T9_INLINE static void header(Rows rows, Header& h) {
+  template <class R>
+  T9_INLINE static void header(R rows, Header& h) {
     Ints bytes[4];
     gather_16_bytes(rows.at(192), bytes);
     for (int i = 0; i < 4; ++i) set_scales_signed(h, i, bytes[i]);
     h.d = gather_half(rows.at(208));
   }
-  template <class Emit>
-  T9_INLINE static void codes(Rows rows, Emit&& emit) {
+  template <class R, class Emit>
+  T9_INLINE static void codes(R rows, Emit&& emit) {
     for (int half = 0; half < 2; ++half) {
       for (int part = 0; part < 2; ++part) {
         const auto at = [&](int base) __attribute__((always_inline)) {
@@ -408,7 +441,8 @@ struct TypeIQ4_XS : Type256<32, kSignedBias == 0 ? Side::kNone : Side::kScales> 
   static constexpr int kBlockBytes = 136;
   static constexpr int kMaxCode = 255;
   static constexpr int kBias = kSignedBias;
-  T9_INLINE static void header(Rows rows, Header& h) {
+  template <class R>
+  T9_INLINE static void header(R rows, Header& h) {
     Ints words[4];  // d and scales_h; scales_l; the first codes
     gather_16_bytes(rows, words);
     h.d = low_half_to_floats(words[0]);
@@ -425,13 +459,13 @@ struct TypeIQ4_XS : Type256<32, kSignedBias == 0 ? Side::kNone : Side::kScales> 
       }
     }
   }
-  template <class Emit>
-  T9_INLINE static void codes(Rows rows, Emit&& emit) {
+  template <class R, class Emit>
+  T9_INLINE static void codes(R rows, Emit&& emit) {
     for (int group = 0; group < 8; ++group) {
       emit_nibbles(
           rows.at(static_cast<size_t>(8 + 16 * group)),
           [](Ints n, auto) __attribute__((always_inline)) { return look_up(kTables.nl, n); },
-          [&](int column, const Ints(&q)[4]) __attribute__((always_inline)) { emit(32 * group + column, q); });
+          [&](int column, const auto& q) __attribute__((always_inline)) { emit(32 * group + column, q); });
     }
   }
 };

@@ -24,6 +24,10 @@ constexpr int kSignedBias = 0;
 constexpr int kTileRows = 4;
 // Up to this many activation rows, codes are multiplied as they are unpacked; beyond it they go through a panel.
 constexpr int kMaxStreamRows = 4;
+// The same for weights in tiles; how many groups of rows are then read side by side; how far ahead each is fetched.
+constexpr int kMaxTileStreamRows = 4;
+constexpr int n_tile_streams(int rows) { return rows <= 2 ? 2 : 1; }
+constexpr size_t kTileAhead = 2048;
 // Weight rows x activation rows that a tile of float weights multiplies at once; each takes two accumulators.
 constexpr int kFloatTileWeights = 2;
 constexpr int kFloatTileRows = 2;
@@ -97,6 +101,14 @@ T9_INLINE int load_int16(const uint8_t* p) {
   return value;
 }
 
+T9_INLINE Ints load_ints(const uint8_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
+T9_INLINE void store_ints(uint8_t* p, Ints a) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a); }
+// Lane r: byte r, or half-precision number r, of those at p.
+T9_INLINE Ints load_uint8(const uint8_t* p) { return _mm256_cvtepu8_epi32(_mm_loadu_si64(p)); }
+T9_INLINE Floats load_halves(const uint8_t* p) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+
 // Lane r: the 4 bytes at p + r * stride.
 T9_INLINE Ints gather_int32(const uint8_t* p, size_t stride) {
   const auto four = [stride](const uint8_t* q) __attribute__((always_inline)) {
@@ -135,7 +147,7 @@ T9_INLINE Floats gather_half(const uint8_t* p, size_t stride) {
 }
 
 // out[k] lane r: the bytes 4k..4k+3 of the 16 at p + r * stride.
-T9_INLINE void gather_16_bytes(const uint8_t* p, size_t stride, Ints out[4]) {
+T9_INLINE void gather_16_bytes(const uint8_t* p, size_t stride, Ints (&out)[4]) {
   Ints v[4];  // rows i and i + 4 in its two 16-byte parts
   for (int i = 0; i < 4; ++i) {
     const auto row = [ q = p + static_cast<size_t>(i) * stride, stride ](size_t r) __attribute__((always_inline)) {

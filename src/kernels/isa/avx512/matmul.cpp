@@ -6,6 +6,7 @@
 
 #include "kernels/isa/avx512/matmul_vec.h"
 #include "kernels/kernels.h"
+#include "kernels/tiles.h"
 
 namespace tempo9::kernels::avx512 {
 namespace {
@@ -13,6 +14,7 @@ namespace {
 // In this order: each uses the ones before.
 // clang-format off
 #include "kernels/generic/matmul_types.inl"
+#include "kernels/generic/matmul_groups.inl"
 #include "kernels/generic/matmul_product.inl"
 #include "kernels/generic/matmul_float.inl"
 // clang-format on
@@ -27,6 +29,8 @@ const MatMulKernels kMatMulKernels = {
     .is_native = is_native,
     .scratch_bytes = scratch_bytes,
     .row_granule = 2 * kLanes,
+    .tile_rows = kLanes,
+    .write_tiles = write_tiles,
 };
 
 }  // namespace tempo9::kernels::avx512

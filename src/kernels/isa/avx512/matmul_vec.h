@@ -9,7 +9,7 @@
 
 #define T9_INLINE __attribute__((always_inline)) inline
 
-namespace tempo9::kernels::avx512 {
+namespace tempo9::kernels::T9_ISA {  // avx512, or a set that builds on it
 namespace {
 
 using Ints = __m512i;
@@ -24,6 +24,10 @@ constexpr int kSignedBias = 128;
 constexpr int kTileRows = 4;
 // Up to this many activation rows, codes are multiplied as they are unpacked; beyond it they go through a panel.
 constexpr int kMaxStreamRows = 6;
+// The same for weights in tiles; how many groups of rows are then read side by side; how far ahead each is fetched.
+constexpr int kMaxTileStreamRows = 8;
+constexpr int n_tile_streams(int rows) { return rows <= 2 ? 2 : 1; }
+constexpr size_t kTileAhead = 2048;
 // Weight rows x activation rows that a tile of float weights multiplies at once, one accumulator each.
 constexpr int kFloatTileWeights = 4;
 constexpr int kFloatTileRows = 4;
@@ -83,6 +87,16 @@ T9_INLINE int load_int16(const uint8_t* p) {
   return value;
 }
 
+T9_INLINE Ints load_ints(const uint8_t* p) { return _mm512_loadu_si512(p); }
+T9_INLINE void store_ints(uint8_t* p, Ints a) { _mm512_storeu_si512(p, a); }
+// Lane r: byte r, or half-precision number r, of those at p.
+T9_INLINE Ints load_uint8(const uint8_t* p) {
+  return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+T9_INLINE Floats load_halves(const uint8_t* p) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+
 // Lane r: the 4 bytes at p + r * stride.
 T9_INLINE Ints gather_int32(const uint8_t* p, size_t stride) {
   const auto four = [stride](const uint8_t* q) __attribute__((always_inline)) {
@@ -133,7 +147,7 @@ T9_INLINE Floats gather_half(const uint8_t* p, size_t stride) {
 }
 
 // out[k] lane r: the bytes 4k..4k+3 of the 16 at p + r * stride.
-T9_INLINE void gather_16_bytes(const uint8_t* p, size_t stride, Ints out[4]) {
+T9_INLINE void gather_16_bytes(const uint8_t* p, size_t stride, Ints (&out)[4]) {
   Ints v[4];  // rows i, i + 4, i + 8, i + 12 in its four 16-byte parts
   for (int i = 0; i < 4; ++i) {
     const auto row = [ q = p + static_cast<size_t>(i) * stride, stride ](size_t r) __attribute__((always_inline)) {
@@ -243,20 +257,43 @@ T9_INLINE void multiply(const Ints* const (&codes)[V], const int8_t* const (&y)[
 }
 
 // total[m][v] += scale[v] * dot.
+//
+// A dot that fits a signed word is multiplied and added by one vpdpwssd, its upper word meeting zero; others take a
+// vpmulld, which is two operations, and an addition. Words hold 16 columns of 4-bit codes: 16 * 15 * 127 = 30480.
 template <int MaxCode, int Steps, int M, int V>
 T9_INLINE void multiply_scaled(const Ints* const (&codes)[V], const int8_t* const (&y)[M], const Ints (&scale)[V],
                                Ints (&total)[M][V]) {
-  Ints dot[M][V];
-#pragma GCC unroll 8
-  for (int m = 0; m < M; ++m) {
+  constexpr bool kWords = 4 * 4 * MaxCode * 127 <= 32767;
+  constexpr int kRun = kWords && Steps > 4 ? 4 : Steps;
+  Ints word[V];
 #pragma GCC unroll 2
-    for (int v = 0; v < V; ++v) dot[m][v] = zero_ints();
-  }
-  multiply<MaxCode, Steps, M, V>(codes, y, dot);
+  for (int v = 0; v < V; ++v) word[v] = and_bits(scale[v], set_int32(0xffff));
+#pragma GCC unroll 4
+  for (int begin = 0; begin < Steps; begin += kRun) {
+    Ints dot[M][V];
 #pragma GCC unroll 8
-  for (int m = 0; m < M; ++m) {
+    for (int m = 0; m < M; ++m) {
 #pragma GCC unroll 2
-    for (int v = 0; v < V; ++v) total[m][v] = add_int32(total[m][v], mul_int32(dot[m][v], scale[v]));
+      for (int v = 0; v < V; ++v) dot[m][v] = zero_ints();
+    }
+    const Ints* run_codes[V];
+    const int8_t* run_y[M];
+#pragma GCC unroll 2
+    for (int v = 0; v < V; ++v) run_codes[v] = codes[v] + begin;
+#pragma GCC unroll 8
+    for (int m = 0; m < M; ++m) run_y[m] = y[m] + 4 * begin;
+    multiply<MaxCode, kRun, M, V>(run_codes, run_y, dot);
+#pragma GCC unroll 8
+    for (int m = 0; m < M; ++m) {
+#pragma GCC unroll 2
+      for (int v = 0; v < V; ++v) {
+        if constexpr (kWords) {
+          total[m][v] = _mm512_dpwssd_epi32(total[m][v], dot[m][v], word[v]);
+        } else {
+          total[m][v] = add_int32(total[m][v], mul_int32(dot[m][v], scale[v]));
+        }
+      }
+    }
   }
 }
 
@@ -281,4 +318,4 @@ T9_INLINE float tree_sum_16(Float16s a) {
 }
 
 }  // namespace
-}  // namespace tempo9::kernels::avx512
+}  // namespace tempo9::kernels::T9_ISA

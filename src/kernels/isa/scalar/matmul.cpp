@@ -144,6 +144,8 @@ const MatMulKernels kMatMulKernels = {
     .is_native = is_native,
     .scratch_bytes = scratch_bytes,
     .row_granule = 1,
+    .tile_rows = 0,
+    .write_tiles = nullptr,
 };
 
 }  // namespace tempo9::kernels::scalar
