@@ -196,14 +196,10 @@ static void value_block(const float* p, const float* factors, int64_t n, const E
 
 // The query vectors [begin, end) against one tile, of which their rows see something.
 template <class Element>
-static void attend_tile(const AttentionShape& shape, const AttentionRows& rows, int64_t kv_head, int64_t tile,
-                        int64_t begin, int64_t end, const AttentionState& state) {
+static void attend_elements(const AttentionShape& shape, const AttentionRows& rows, int64_t kv_head, int64_t tile,
+                            int64_t begin, int64_t end, const Element* k, const Element* v,
+                            const AttentionState& state) {
   const int64_t group = shape.n_heads / shape.n_kv_heads;
-  const auto page = static_cast<size_t>(rows.pages[tile]);
-  const auto* k =
-      reinterpret_cast<const Element*>(rows.k + page * rows.k_page_bytes) + kv_head * shape.k_head_dim * kTile;
-  const auto* v =
-      reinterpret_cast<const Element*>(rows.v + page * rows.v_page_bytes) + kv_head * shape.v_head_dim * kTile;
   for (int64_t i = begin; i < end; i += kBlock) {
     const int64_t n = end - i < kBlock ? end - i : kBlock;
     const float* q[kBlock];
@@ -219,6 +215,34 @@ static void attend_tile(const AttentionShape& shape, const AttentionRows& rows, 
     }
     value_block(scores, factors, n, v, shape.v_head_dim, state.values + i * shape.v_head_dim);
   }
+}
+
+// Halves are widened once for many query vectors: the conversion takes the units that fma needs.
+constexpr int64_t kWidenFrom = 4 * kBlock;
+constexpr int64_t kWidenHeadDim = 256;
+static void widen(const uint16_t* from, int64_t n, float* to) {
+  for (int64_t i = 0; i < n; i += 16) store(to + i, load_f16(from + i));  // a tile's rows are 32 elements
+}
+
+template <class Element>
+static void attend_tile(const AttentionShape& shape, const AttentionRows& rows, int64_t kv_head, int64_t tile,
+                        int64_t begin, int64_t end, const AttentionState& state) {
+  const auto page = static_cast<size_t>(rows.pages[tile]);
+  const auto* k =
+      reinterpret_cast<const Element*>(rows.k + page * rows.k_page_bytes) + kv_head * shape.k_head_dim * kTile;
+  const auto* v =
+      reinterpret_cast<const Element*>(rows.v + page * rows.v_page_bytes) + kv_head * shape.v_head_dim * kTile;
+  if constexpr (sizeof(Element) == 2) {
+    if (end - begin >= kWidenFrom && shape.k_head_dim <= kWidenHeadDim && shape.v_head_dim <= kWidenHeadDim) {
+      alignas(64) float k_wide[kWidenHeadDim * kTile];
+      alignas(64) float v_wide[kWidenHeadDim * kTile];
+      widen(k, shape.k_head_dim * kTile, k_wide);
+      widen(v, shape.v_head_dim * kTile, v_wide);
+      attend_elements(shape, rows, kv_head, tile, begin, end, k_wide, v_wide, state);
+      return;
+    }
+  }
+  attend_elements(shape, rows, kv_head, tile, begin, end, k, v, state);
 }
 
 template <class Element>
