@@ -1,5 +1,5 @@
-# Writes OUTPUT, the definition of models/code_digest.h, from the contents of SOURCES:
-#   cmake -DOUTPUT=FILE -DSOURCES=A|B|… -P CodeDigest.cmake
+# Writes OUTPUT, the definition of FOLDER/code_digest.h, from the contents of SOURCES:
+#   cmake -DOUTPUT=FILE -DFOLDER=models -DSOURCES=A|B|… -P CodeDigest.cmake
 string(REPLACE "|" ";" SOURCES "${SOURCES}")
 set(ALL "")
 foreach(SOURCE IN LISTS SOURCES)
@@ -8,11 +8,11 @@ foreach(SOURCE IN LISTS SOURCES)
   string(APPEND ALL "${NAME} ${DIGEST}\n")
 endforeach()
 string(SHA256 DIGEST "${ALL}")
-file(WRITE "${OUTPUT}" "#include \"models/code_digest.h\"
+file(WRITE "${OUTPUT}" "#include \"${FOLDER}/code_digest.h\"
 
-namespace tempo9::models {
+namespace tempo9::${FOLDER} {
 
 const std::string_view kCodeDigest = \"${DIGEST}\";
 
-}  // namespace tempo9::models
+}  // namespace tempo9::${FOLDER}
 ")

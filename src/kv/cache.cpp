@@ -88,8 +88,10 @@ void Cache::Impl::drop_pages(Pool& pool, Table& table, int64_t end) {
   }
 }
 
-void Cache::Impl::give_memory_back(Pool& pool) {
-  for (const PageRun run : pool.pages.trim()) {
+void Cache::Impl::give_memory_back(Pool& pool) { release_runs(pool, pool.pages.trim()); }
+
+void Cache::Impl::release_runs(Pool& pool, std::span<const PageRun> runs) {
+  for (const PageRun run : runs) {
     const size_t begin = static_cast<size_t>(run.begin);
     const size_t n = static_cast<size_t>(run.end - run.begin);
     for (const size_t layer : pool.layers) {
@@ -121,6 +123,7 @@ Result<std::unique_ptr<Cache>> Cache::create(backends::Backend& backend, std::sp
   }
   T9_TRY(state_pool, StatePool::create(backend, state_layers, options.max_sequences + options.max_kept_states));
   cache->impl_->state_pool = std::move(state_pool);
+  if (!options.disk.root.empty() && options.max_kept_pages > 0) cache->impl_->open_disk(backend.name(), layers);
   return cache;
 }
 
@@ -216,6 +219,10 @@ CacheStats Cache::stats() const {
   stats.states_used = impl_->state_pool.n_used() - impl_->n_kept_states;
   stats.states_kept = impl_->n_kept_states;
   stats.pages_kept = impl_->tree.n_nodes();
+  stats.has_disk = impl_->store != nullptr;
+  if (impl_->store) stats.disk = impl_->store->stats();
+  stats.restored_pages = impl_->n_restored_pages;
+  stats.restored_spans = impl_->n_restored_spans;
   stats.evictions = impl_->n_evictions;
   for (const Pool& pool : impl_->pools) {
     stats.pages_used = std::max(stats.pages_used, pool.pages.n_used() - pool.pages.n_idle());

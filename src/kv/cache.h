@@ -2,13 +2,18 @@
 // only.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "backends/backend.h"
 #include "base/result.h"
+#include "kv/disk/store.h"
 #include "tensor/kv_view.h"
 #include "tensor/program.h"
 
@@ -28,6 +33,8 @@ struct CacheOptions {
   // sequence's pages go with it.
   int64_t max_kept_pages = 0;
   int64_t max_kept_states = 0;
+  // What is kept also goes to disk, to outlive the process. Only with max_kept_pages.
+  disk::Options disk = {};
 };
 
 struct CacheStats {
@@ -41,6 +48,25 @@ struct CacheStats {
   int64_t states_used = 0;    // by sequences
   int64_t states_kept = 0;    // for reuse
   uint64_t evictions = 0;     // pages that were kept and made room for others
+  bool has_disk = false;
+  disk::StoreStats disk;
+  uint64_t restored_pages = 0;  // from disk
+  uint64_t restored_spans = 0;  // segments that they came in
+};
+
+// Where a text leaves the kept text that it has most of in common with, in memory or on disk.
+struct Difference {
+  enum class Reason : uint8_t {
+    kNone,          // it does not: all of it is kept
+    kNothingAlike,  // no kept text has its first token
+    kStoredEnds,    // the kept text is its beginning
+    kDiffers,       // the kept text goes on otherwise
+    kEvicted,       // more was kept, and made room lately
+  };
+  Reason reason = Reason::kNone;
+  int64_t n_common = 0;
+  std::optional<int32_t> stored;  // a token with which kept text goes on, where one in memory does
+  std::optional<int32_t> given;   // that of this text
 };
 
 // Pages are 32 tokens of every layer of a pool; layers with the same window share a pool. Address space for
@@ -76,6 +102,8 @@ class Cache {
   // As remove_sequence, and keeps what it held, the last page and the state included.
   void remove_and_keep(SequenceId id, std::span<const int32_t> tokens);
 
+  Difference explain(std::span<const int32_t> tokens) const;
+
   // Makes room for the slots [0, n_tokens) of the sequence. All or nothing. Errors: kOutOfCapacity.
   Result<void> grow(SequenceId id, int64_t n_tokens);
   int64_t n_slots(SequenceId id) const;  // slots with a page
@@ -85,6 +113,27 @@ class Cache {
 
   // A page can be had, if kept ones make room, for each of the next `n_tokens` tokens of a new sequence.
   bool has_room(int64_t n_tokens) const;
+
+  // ---- the disk cache; without one these do nothing
+
+  // Begins to read what the disk has of the longest beginning of `tokens`, beyond what the sequence and reuse() have.
+  // While is_fetching(id), waiting gains more than computing. REQUIRES: as reuse(), which is to be called first.
+  void fetch(SequenceId id, std::span<const int32_t> tokens);
+  bool is_fetching(SequenceId id) const;
+  // Takes in what was read and written meanwhile: what was read is there for reuse() then. At most one segment each
+  // call, since it is copied. True if there was something.
+  bool poll_disk();
+  // `callback` is called, on another thread, when poll_disk would find something.
+  void notify_disk(std::function<void()> callback);
+  // Lets go of the pages, and the states on them, that no sequence uses and that the disk has, and gives all free
+  // memory back.
+  void release_restorable();
+  // Waits until all is written that is to be, for so long at most.
+  void finish_writes(std::chrono::milliseconds limit);
+  // Waits until all is read and written that is to be. For tests.
+  void settle_disk();
+  // A line for the log when the disk can't be used, once each time.
+  std::optional<std::string> take_disk_problem();
 
   // View for one step; index i of the result's tables is ids[i]. Valid until the next change of the cache.
   tensor::KvView view(std::span<const SequenceId> ids);

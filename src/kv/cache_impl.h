@@ -7,6 +7,7 @@
 
 #include "base/buffer.h"
 #include "kv/cache.h"
+#include "kv/evicted.h"
 #include "kv/page_pool.h"
 #include "kv/prefix_tree.h"
 #include "kv/state_pool.h"
@@ -14,6 +15,9 @@
 namespace tempo9::kv {
 
 inline int64_t pages_for(int64_t n_tokens) { return (n_tokens + tensor::kPageTokens - 1) / tensor::kPageTokens; }
+
+// Pages whose eviction is remembered: some 2 million tokens, for 3 MiB.
+inline constexpr size_t kRememberedEvictions = size_t{1} << 16;
 
 struct LayerMemory {
   Buffer k;
@@ -68,6 +72,24 @@ struct Cache::Impl {
   PrefixTree tree;
   int64_t n_kept_states = 0;
   uint64_t n_evictions = 0;
+  EvictedTexts evicted{kRememberedEvictions};
+
+  // A segment that is being written from pages of the tree or from a state.
+  struct Spill {
+    uint64_t id = 0;
+    std::vector<PrefixTree::NodeId> pages;
+    PrefixTree::NodeId state_of = PrefixTree::kRoot;
+  };
+  // A segment that is being read, and the sequences that wait for it.
+  struct Fetch {
+    std::string name;
+    std::vector<int32_t> waiters;
+  };
+  std::unique_ptr<disk::Store> store;  // null: no disk cache
+  std::vector<Spill> spills;
+  std::vector<Fetch> fetches;
+  uint64_t n_restored_pages = 0;
+  uint64_t n_restored_spans = 0;
 
   std::vector<tensor::PageTable> tables;  // of the last view()
   std::vector<float*> states;             // of the last states()
@@ -79,6 +101,7 @@ struct Cache::Impl {
   void append_page(Pool& pool, Table& table);
   void drop_pages(Pool& pool, Table& table, int64_t end);
   void give_memory_back(Pool& pool);
+  void release_runs(Pool& pool, std::span<const PageRun> runs);
   void remove(Sequence& sequence);
 
   // reuse.cpp
@@ -110,6 +133,36 @@ struct Cache::Impl {
   bool evict_oldest();
   bool evict_hidden_page(size_t pool);
   void let_go(const PrefixTree::Node& node);
+
+  // disk.cpp
+  void open_disk(std::string_view backend, std::span<const tensor::KvLayerSpec> specs);
+  std::vector<PrefixTree::NodeId> path_to(PrefixTree::NodeId last) const;
+  std::vector<int32_t> text_of(std::span<const PrefixTree::NodeId> path) const;
+  // Writes what the disk does not have of the text that ends at the node.
+  void spill(PrefixTree::NodeId last);
+  std::vector<size_t> states_to_spill(std::span<const PrefixTree::NodeId> path,
+                                      std::span<const disk::IndexedPage> known) const;
+  void spill_pages(std::span<const PrefixTree::NodeId> path, std::span<const int32_t> tokens, size_t begin, size_t end,
+                   disk::Write write, uint64_t& previous);
+  void spill_state(PrefixTree::NodeId node, std::span<const int32_t> tokens, disk::Write write, uint64_t& previous);
+  void start_write(disk::Write write, Spill spill, uint64_t& previous);
+  // The pages or the state that this write reads are about to change. 0: none.
+  void stop_write(uint64_t id);
+  void forget_write(uint64_t id);
+
+  void release_text(PrefixTree::NodeId last);
+
+  // What of a text is in memory and on disk, page by page.
+  struct Known {
+    std::vector<PrefixTree::NodeId> nodes;
+    std::vector<disk::IndexedPage> on_disk;
+  };
+  Known find_known(std::span<const int32_t> tokens) const;
+  // Pages of the longest beginning that could be gone on from, if all that is on disk were in memory.
+  size_t find_restorable(const Known& known, int64_t above) const;
+  void take_in(const disk::Contents& contents);
+  bool take_in_page(const disk::Contents& contents, int64_t page, PrefixTree::NodeId& node);
+  void take_in_state(const disk::Contents& contents, PrefixTree::NodeId node);
 };
 
 }  // namespace tempo9::kv

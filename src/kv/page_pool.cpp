@@ -84,8 +84,12 @@ void PagePool::unreference(int32_t page) {
 std::vector<PageRun> PagePool::trim() {
   const int64_t most = std::max(kKeepFreePages, n_used_);
   if (static_cast<int64_t>(kept_.size()) <= most) return {};
+  return give_back_all_but(most / 2);
+}
+
+std::vector<PageRun> PagePool::give_back_all_but(int64_t n_kept) {
   std::sort(kept_.begin(), kept_.end());
-  const auto first_returned = kept_.begin() + most / 2;
+  const auto first_returned = kept_.begin() + std::min(n_kept, std::ssize(kept_));
   const std::span<const int32_t> give_back(first_returned, kept_.end());
   std::vector<PageRun> runs = to_runs(give_back);
   returned_.insert(returned_.end(), give_back.rbegin(), give_back.rend());

@@ -53,10 +53,13 @@ class PagePool {
   void let_go(int32_t page);
   // The runs whose memory is to be given back now; most often none. Their pages stay free.
   std::vector<PageRun> trim();
+  // The same of all free pages.
+  std::vector<PageRun> trim_all() { return give_back_all_but(0); }
 
  private:
   int32_t sequences_of(int32_t page) const;
   void unreference(int32_t page);
+  std::vector<PageRun> give_back_all_but(int64_t n_kept);
 
   std::vector<int32_t> references_;  // sequences, and one if the page is held for reuse; 0: free
   std::vector<bool> held_;           // by page

@@ -21,6 +21,8 @@ class PrefixTree {
     std::vector<int32_t> tokens;  // of the page: all of its slots, or the first few (then there are no children)
     std::vector<int32_t> pages;   // one per pool; kNoPage where it is not held any more
     int32_t state = kNoState;     // slot with the recurrent state after the last token
+    uint64_t pages_write = 0;     // id of the write to disk that still reads the pages; 0: none
+    uint64_t state_write = 0;     // the same of the state
 
     NodeId parent = kRoot;
     std::vector<NodeId> children;

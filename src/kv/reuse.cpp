@@ -152,7 +152,10 @@ NodeId Cache::Impl::add_page(Sequence& sequence, std::span<const int32_t> tokens
     // A shorter text that ended inside this page has nothing to give any more.
     const PrefixTree::Node& node = tree.node(similar->first);
     const bool is_covered = similar->second == std::ssize(node.tokens) && node.state == PrefixTree::kNoState;
-    if (is_covered && node.n_users == 0) let_go(tree.remove(similar->first));
+    if (is_covered && node.n_users == 0) {
+      stop_write(node.pages_write);
+      let_go(tree.remove(similar->first));
+    }
   }
   std::vector<int32_t> pages;
   for (size_t p = 0; p < pools.size(); ++p) {
@@ -189,7 +192,9 @@ void Cache::remove_and_keep(SequenceId id, std::span<const int32_t> tokens) {
   if (impl_->options.max_kept_pages > 0) {
     publish(id, tokens);
     const auto rest = tokens.subspan(static_cast<size_t>(sequence.n_shared * kPageTokens));
-    impl_->keep_state(sequence, impl_->keep_last_page(sequence, rest));
+    const NodeId last = impl_->keep_last_page(sequence, rest);
+    impl_->keep_state(sequence, last);
+    impl_->spill(last != PrefixTree::kRoot ? last : sequence.node);
   }
   impl_->remove(sequence);
   impl_->evict_surplus();
@@ -221,6 +226,7 @@ void Cache::Impl::make_room_for_state() {
     if (oldest == PrefixTree::kRoot || tree.node(id).last_use < tree.node(oldest).last_use) oldest = id;
   }
   T9_CHECK(oldest != PrefixTree::kRoot);
+  stop_write(tree.node(oldest).state_write);
   state_pool.drop(std::exchange(tree.node(oldest).state, PrefixTree::kNoState));
   --n_kept_states;
 }
@@ -240,6 +246,9 @@ void Cache::Impl::let_go(const PrefixTree::Node& node) {
 bool Cache::Impl::evict_oldest() {
   const auto oldest = tree.oldest();
   if (!oldest) return false;
+  evicted.add(text_of(path_to(*oldest)));
+  stop_write(tree.node(*oldest).pages_write);
+  stop_write(tree.node(*oldest).state_write);
   let_go(tree.remove(*oldest));
   ++n_evictions;
   return true;
@@ -250,6 +259,7 @@ bool Cache::Impl::evict_hidden_page(size_t pool) {
   for (const NodeId id : tree.all()) {
     int32_t& page = tree.node(id).pages[pool];
     if (page == kNoPage || !pools[pool].pages.is_idle(page)) continue;
+    stop_write(tree.node(id).pages_write);
     pools[pool].pages.let_go(std::exchange(page, kNoPage));
     ++n_evictions;
     return true;

@@ -26,6 +26,7 @@ Result<StatePool> StatePool::create(backends::Backend& backend, std::span<const 
     pool.offsets_.push_back(end);
     end += round_up(static_cast<size_t>(layer.floats()) * sizeof(float), kLayerAlign);
   }
+  pool.used_bytes_ = end;
   pool.slot_bytes_ = round_up(end, kSlotAlign);
   pool.n_slots_ = n_slots;
   size_t total = 0;

@@ -8,113 +8,26 @@
 #include <vector>
 
 #include "kv/cache.h"
-#include "kv/memory_backend.h"
+#include "kv/folder_support.h"
+#include "kv/hashed_cache.h"
 
 namespace tempo9::kv {
 namespace {
 
-using tensor::kNoPage;
 using tensor::kPageTokens;
-using Tokens = std::vector<int32_t>;
+using testing::counting;
+using testing::joined;
+using testing::kFull;
+using testing::kSliding;
+using testing::run;
+using testing::Tokens;
+using testing::Writer;
 
-constexpr tensor::KvLayerSpec kFull{.n_kv_heads = 1, .k_head_dim = 1, .v_head_dim = 2, .window = 0};
-constexpr tensor::KvLayerSpec kSliding{.n_kv_heads = 1, .k_head_dim = 2, .v_head_dim = 1, .window = 40};
-constexpr tensor::StateLayerSpec kState{.conv_floats = 3, .delta_floats = 5};
-
-// Of all tokens up to and with index `last`; exact in a float.
-float hash_of(const Tokens& tokens, int64_t last) {
-  uint32_t hash = 7;
-  for (int64_t i = 0; i <= last; ++i) hash = hash * 31 + static_cast<uint32_t>(tokens[static_cast<size_t>(i)]);
-  return static_cast<float>(hash % (1u << 24));
-}
-
-// A cache, and the part of a model: it writes what a pass would.
-class Writer {
- public:
-  Writer(std::vector<tensor::KvLayerSpec> layers, bool has_state, const CacheOptions& options)
-      : layers_(std::move(layers)), has_state_(has_state) {
-    const std::vector<tensor::StateLayerSpec> states(has_state ? 1 : 0, kState);
-    cache_ = Cache::create(backend_, layers_, states, options).value();
-  }
-
-  Cache& cache() { return *cache_; }
-
-  // Computes tokens[begin, end) of a sequence.
-  void compute(SequenceId id, const Tokens& tokens, int64_t begin, int64_t end) {
-    for_each_slot(id, begin, end, /*all=*/true,
-                  [&](int64_t slot, float* values, int64_t n) { std::fill_n(values, n, hash_of(tokens, slot)); });
-    if (!has_state_) return;
-    float* state = cache_->states({&id, 1}).state(0, 0);
-    std::fill_n(state, kState.floats(), hash_of(tokens, end - 1));
-  }
-
-  // What a row at slot `n_tokens` sees is what it should be.
-  void check(SequenceId id, const Tokens& tokens, int64_t n_tokens) {
-    for_each_slot(id, 0, n_tokens, /*all=*/false, [&](int64_t slot, float* values, int64_t n) {
-      for (int64_t i = 0; i < n; ++i) ASSERT_EQ(values[i], hash_of(tokens, slot)) << "slot " << slot;
-    });
-    if (!has_state_ || n_tokens == 0) return;
-    const float* state = cache_->states({&id, 1}).state(0, 0);
-    for (int64_t i = 0; i < kState.floats(); ++i) ASSERT_EQ(state[i], hash_of(tokens, n_tokens - 1));
-  }
-
- private:
-  // K and V of the slots [begin, end), all or only those that a row at slot `end` sees, layer by layer.
-  void for_each_slot(SequenceId id, int64_t begin, int64_t end, bool all, auto&& visit) {
-    const tensor::KvView view = cache_->view({&id, 1});
-    for (size_t l = 0; l < layers_.size(); ++l) {
-      const tensor::KvLayerView& layer = view.layers[l];
-      const int64_t window = layers_[l].window;
-      const int64_t first = window > 0 && !all ? std::max(begin, end - window + 1) : begin;
-      for (int64_t slot = first; slot < end; ++slot) {
-        const int32_t page = view.table(layer.pool, 0).pages[static_cast<size_t>(slot / kPageTokens)];
-        ASSERT_NE(page, kNoPage) << "slot " << slot;
-        const auto values = [&](std::byte* base, size_t page_bytes, int64_t n) {
-          return reinterpret_cast<float*>(base + static_cast<size_t>(page) * page_bytes) + slot % kPageTokens * n;
-        };
-        visit(slot, values(layer.k, layer.k_page_bytes, layers_[l].k_head_dim), layers_[l].k_head_dim);
-        visit(slot, values(layer.v, layer.v_page_bytes, layers_[l].v_head_dim), layers_[l].v_head_dim);
-      }
-    }
-  }
-
-  testing::MemoryBackend backend_;
-  const std::vector<tensor::KvLayerSpec> layers_;
-  const bool has_state_;
-  std::unique_ptr<Cache> cache_;
-};
-
-// A sequence that starts with what is there and computes the rest of `tokens`. Gives its handle and how much was there.
-std::pair<SequenceId, int64_t> run(Writer& writer, const Tokens& tokens) {
-  Cache& cache = writer.cache();
-  const SequenceId id = cache.add_sequence().value();
-  const int64_t n_reused = cache.reuse(id, tokens);
-  writer.check(id, tokens, n_reused);
-  const int64_t n_tokens = std::ssize(tokens);
-  EXPECT_TRUE(cache.grow(id, n_tokens).has_value());
-  writer.compute(id, tokens, n_reused, n_tokens);
-  cache.publish(id, tokens);
-  cache.set_length(id, n_tokens);
-  writer.check(id, tokens, n_tokens);
-  return {id, n_reused};
-}
-
-Tokens counting(int64_t n, int32_t first = 0) {
-  Tokens tokens(static_cast<size_t>(n));
-  for (int64_t i = 0; i < n; ++i) tokens[static_cast<size_t>(i)] = first + static_cast<int32_t>(i);
-  return tokens;
-}
-
-Tokens joined(Tokens a, const Tokens& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
-constexpr CacheOptions kOptions{.type = tensor::KvType::kF32,
-                                .max_tokens = 32 * 100,
-                                .max_sequences = 4,
-                                .max_kept_pages = 50,
-                                .max_kept_states = 6};
+const CacheOptions kOptions{.type = tensor::KvType::kF32,
+                            .max_tokens = 32 * 100,
+                            .max_sequences = 4,
+                            .max_kept_pages = 50,
+                            .max_kept_states = 6};
 
 TEST(Reuse, IsExactToTheToken) {
   Writer writer({kFull}, false, kOptions);
@@ -235,6 +148,44 @@ TEST(Reuse, CanBeTurnedOff) {
   EXPECT_EQ(run(writer, text).second, 0);
 }
 
+TEST(Reuse, SaysWhereATextLeavesWhatIsKept) {
+  using Reason = Difference::Reason;
+  for (const bool has_disk : {false, true}) {
+    const testing::TempFolder temp;
+    CacheOptions options = kOptions;
+    options.max_kept_pages = 12;
+    if (has_disk) options.disk = {.root = temp.path(), .min_free_bytes = 0, .identity = "a", .min_segment_bytes = 0};
+    Writer writer({kFull}, false, options);
+    Cache& cache = writer.cache();
+    const auto expect = [&](const Tokens& text, Reason reason, int64_t n_common) {
+      const Difference difference = cache.explain(text);
+      EXPECT_EQ(difference.reason, reason);
+      EXPECT_EQ(difference.n_common, n_common);
+    };
+    expect(counting(100), Reason::kNothingAlike, 0);
+    const Tokens text = counting(200);
+    cache.remove_and_keep(run(writer, text).first, text);
+    cache.settle_disk();
+    expect(text, Reason::kNone, 200);
+    expect(counting(150), Reason::kNone, 150);
+    expect(counting(300), Reason::kStoredEnds, 200);
+    expect(joined(counting(150), counting(9, 1000)), Reason::kDiffers, 150);
+    expect(joined(counting(160), counting(9, 1000)), Reason::kDiffers, 160);
+    expect(counting(9, 1000), Reason::kNothingAlike, 0);
+    EXPECT_EQ(cache.explain(joined(counting(150), counting(9, 1000))).stored, 150);
+    EXPECT_EQ(cache.explain(joined(counting(150), counting(9, 1000))).given, 1000);
+    const Tokens other = counting(300, 5000);
+    cache.remove_and_keep(run(writer, other).first, other);
+    cache.settle_disk();
+    EXPECT_GT(cache.stats().evictions, 0u);
+    if (has_disk) {
+      EXPECT_EQ(cache.explain(text).n_common, 192);
+    } else {
+      EXPECT_EQ(cache.explain(text).reason, Reason::kEvicted);
+    }
+  }
+}
+
 // ---- anything in any order
 
 struct Running {
@@ -242,19 +193,29 @@ struct Running {
   int64_t n_computed = 0;
 };
 
+// With a folder the cache is also ended and made again on what it left on disk.
 class RandomReuse {
  public:
-  RandomReuse(uint32_t seed, std::vector<tensor::KvLayerSpec> layers, bool has_state)
+  RandomReuse(uint32_t seed, std::vector<tensor::KvLayerSpec> layers, bool has_state, const std::string& folder)
       : random_(seed),
-        writer_(std::move(layers), has_state,
-                {.type = tensor::KvType::kF32,
+        layers_(std::move(layers)),
+        has_state_(has_state),
+        options_{.type = tensor::KvType::kF32,
                  .max_tokens = 32 * (20 + below(40)),
                  .max_sequences = 5,
                  .max_kept_pages = below(50),
-                 .max_kept_states = below(5)}) {}
+                 .max_kept_states = below(5),
+                 .disk = {.root = folder,
+                          .cap_bytes = static_cast<uint64_t>(20'000 + below(100'000)),
+                          .min_free_bytes = 0,
+                          .identity = "a model",
+                          .min_segment_bytes = static_cast<size_t>(below(3000)),
+                          .max_segment_bytes = static_cast<size_t>(1000 + below(5000))}},
+        writer_(std::make_unique<Writer>(layers_, has_state_, options_)) {}
 
   void step() {
     const int64_t action = below(10);
+    if (below(300) == 0) return restart();
     if (action < 2 || running_.empty()) return start();
     const auto chosen = std::next(running_.begin(), below(std::ssize(running_)));
     if (action == 2) return end(chosen);
@@ -263,13 +224,15 @@ class RandomReuse {
 
   void finish() {
     while (!running_.empty()) end(running_.begin());
+    cache().settle_disk();
     EXPECT_EQ(cache().stats().pages_used, 0);
     EXPECT_EQ(cache().stats().states_used, 0);
     EXPECT_TRUE(cache().has_room(cache().stats().pages_total * kPageTokens));
   }
+  uint64_t n_restored() { return n_restored_ + cache().stats().restored_pages; }
 
  private:
-  Cache& cache() { return writer_.cache(); }
+  Cache& cache() { return writer_->cache(); }
   int64_t below(int64_t n) { return static_cast<int64_t>(random_() % static_cast<uint64_t>(n)); }
 
   // Few texts and few branches, so that many begin alike.
@@ -284,13 +247,25 @@ class RandomReuse {
     return tokens;
   }
 
+  // Sometimes all that was to be written is, sometimes it breaks off.
+  void restart() {
+    if (options_.disk.root.empty()) return;
+    running_.clear();
+    if (below(2) == 0) cache().settle_disk();
+    n_restored_ += cache().stats().restored_pages;
+    writer_.reset();
+    writer_ = std::make_unique<Writer>(layers_, has_state_, options_);
+  }
+
   void start() {
     const auto id = cache().add_sequence();
     ASSERT_EQ(id.has_value(), running_.size() < 5);
     if (!id) return;
     Running sequence{.tokens = random_text()};
     sequence.n_computed = cache().reuse(*id, sequence.tokens);
-    writer_.check(*id, sequence.tokens, sequence.n_computed);
+    cache().fetch(*id, sequence.tokens);
+    if (below(3) > 0) cache().settle_disk();
+    writer_->check(*id, sequence.tokens, sequence.n_computed);
     running_[id->value] = std::move(sequence);
   }
 
@@ -306,6 +281,7 @@ class RandomReuse {
 
   void advance(int32_t handle, Running& sequence) {
     const SequenceId id{handle};
+    cache().poll_disk();
     if (below(3) == 0) {
       const int64_t n = cache().reuse(id, sequence.tokens);
       ASSERT_GE(n, sequence.n_computed);
@@ -313,31 +289,40 @@ class RandomReuse {
     }
     const int64_t end = std::min(sequence.n_computed + 1 + below(70), std::ssize(sequence.tokens));
     if (cache().grow(id, end)) {
-      writer_.compute(id, sequence.tokens, sequence.n_computed, end);
+      writer_->compute(id, sequence.tokens, sequence.n_computed, end);
       cache().publish(id, std::span(sequence.tokens).first(static_cast<size_t>(end)));
       cache().set_length(id, end);
       if (end % kPageTokens == 0) cache().keep_state(id);
       sequence.n_computed = end;
     }
-    writer_.check(id, sequence.tokens, sequence.n_computed);
+    writer_->check(id, sequence.tokens, sequence.n_computed);
   }
 
   std::mt19937 random_;
-  Writer writer_;
+  const std::vector<tensor::KvLayerSpec> layers_;
+  const bool has_state_;
+  const CacheOptions options_;
+  std::unique_ptr<Writer> writer_;
   std::map<int32_t, Running> running_;
+  uint64_t n_restored_ = 0;
 };
 
+// 1e5 operations in all: those in memory, and those with a disk cache and restarts.
 TEST(Reuse, RandomOperationsNeverMixTexts) {
   const std::vector<std::vector<tensor::KvLayerSpec>> kinds = {{kFull}, {kFull, kSliding}, {kSliding}};
-  for (uint32_t seed = 0; seed < 60; ++seed) {
-    RandomReuse test(seed, kinds[seed % kinds.size()], seed % 2 == 1);
-    for (int i = 0; i < 300; ++i) {
+  uint64_t n_restored = 0;
+  for (uint32_t seed = 0; seed < 100; ++seed) {
+    const testing::TempFolder temp;
+    RandomReuse test(seed, kinds[seed % kinds.size()], seed % 2 == 1, seed % 4 < 2 ? "" : temp.path());
+    for (int i = 0; i < 1000; ++i) {
       test.step();
       if (::testing::Test::HasFailure()) FAIL() << "seed " << seed << " step " << i;
     }
     test.finish();
     if (::testing::Test::HasFailure()) FAIL() << "seed " << seed;
+    n_restored += test.n_restored();
   }
+  EXPECT_GT(n_restored, 100u);
 }
 
 }  // namespace
