@@ -78,8 +78,14 @@ void Buffer::release(size_t offset, size_t bytes) {
   if (begin < end) ::madvise(data_ + begin, end - begin, MADV_DONTNEED);
 }
 
-uint64_t physical_memory_bytes() {
-  return static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+uint64_t usable_memory_bytes() {
+  uint64_t bytes = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  // Version 2 and version 1 of Linux's control groups, as a container sees its own. "max", for none, is no number.
+  for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    const uint64_t limit = read_number(path, "").value_or(0);
+    if (limit > 0) bytes = std::min(bytes, limit);
+  }
+  return bytes;
 }
 
 uint64_t available_memory_bytes() {

@@ -34,8 +34,8 @@ class Buffer {
   size_t size_ = 0;
 };
 
-// Of the machine.
-uint64_t physical_memory_bytes();
+// Of the machine, or of the control group (container) that the process runs in, whichever is less.
+uint64_t usable_memory_bytes();
 
 // What this process could still take without pushing others out: free memory and what the system keeps only as a cache,
 // within the control group's limit (version 2) if there is one. 0 where the system does not say.

@@ -11,9 +11,12 @@
 
 #include "base/utf8.h"
 #include "cli/commands.h"
+#include "cli/memory.h"
 #include "cli/weight_use.h"
+#include "engine/memory_plan.h"
 #include "gguf/file.h"
 #include "kernels/kernels.h"
+#include "kv/disk/store.h"
 #include "kv/sizes.h"
 #include "models/model.h"
 #include "quant/quant.h"
@@ -28,14 +31,15 @@ using Json = nlohmann::ordered_json;
 // Longer values are shown by their beginning, unless --full is given.
 constexpr size_t kMaxElements = 16;
 constexpr size_t kMaxStringBytes = 512;
-// Rows and outputs of one engine pass, for the working memory.
+// Rows of one engine pass, for the working memory.
 constexpr int64_t kPassRows = 512;
-constexpr int64_t kPassOutputs = 64;
 
 struct Flags {
   std::string path;
   std::string isa;
   int64_t max_length = 32768;
+  int64_t max_batch = 16;
+  uint64_t memory_bytes = 0;  // 0: what serving would take
   bool full = false;
 };
 
@@ -167,16 +171,30 @@ int64_t kept_tokens(const tensor::KvLayerSpec& layer, int64_t length) {
   return (kept + tensor::kPageTokens - 1) / tensor::kPageTokens * tensor::kPageTokens;
 }
 
-int64_t activation_bytes(const tensor::MemoryPlan& plan) {
-  int64_t floats = 0;
-  for (size_t i = 0; i < plan.slot_cols.size(); ++i) {
-    floats += plan.slot_cols[i] * (plan.slot_rows[i] == tensor::RowSet::kBatch ? kPassRows : kPassOutputs);
-  }
-  return floats * static_cast<int64_t>(sizeof(float));
+// How serving would divide the budget.
+Json budget_to_json(const models::Model& model, const Flags& flags, int64_t page_bytes) {
+  const engine::MemoryNeeds needs{
+      .activations = engine::activation_bytes(model.program, model.info.n_vocab, kPassRows, flags.max_batch),
+      .disk_buffers = kv::disk::Store::most_memory_bytes({}),
+      .page = static_cast<size_t>(page_bytes),
+      .state = kv::state_bytes(model.program.state_layers),
+      .max_batch = flags.max_batch,
+      .context_length = std::min(flags.max_length, model.info.context_length)};
+  const size_t budget = flags.memory_bytes > 0 ? flags.memory_bytes : default_memory_bytes(*model.file);
+  const auto plan = engine::plan_memory(needs, budget);
+  if (!plan) return {{"budget_bytes", budget}, {"error", plan.error().message()}};
+  return {{"budget_bytes", budget},
+          {"activations_and_logits_bytes", needs.activations},
+          {"disk_buffer_bytes", needs.disk_buffers},
+          {"running_state_bytes", static_cast<size_t>(needs.max_batch) * needs.state},
+          {"kept_state_bytes", static_cast<size_t>(plan->kept_states) * needs.state},
+          {"pages_bytes", static_cast<size_t>(plan->pages) * needs.page},
+          {"page_tokens", plan->pages * tensor::kPageTokens},
+          {"context_length", plan->context_length}};
 }
 
-Json memory_to_json(const models::Model& model, int64_t max_length) {
-  const int64_t length = std::min(max_length, model.info.context_length);
+Json memory_to_json(const models::Model& model, const Flags& flags) {
+  const int64_t length = std::min(flags.max_length, model.info.context_length);
   uint64_t weights_bytes = 0;
   for (const tensor::WeightView& view : model.weights) weights_bytes += view.size_bytes();
   int64_t per_token = 0;
@@ -192,11 +210,12 @@ Json memory_to_json(const models::Model& model, int64_t max_length) {
           {"length", length},
           {"kv_f16_bytes_at_length", at_length},
           {"state_bytes_per_sequence", kv::state_bytes(model.program.state_layers)},
-          {"activation_bytes", activation_bytes(model.program.memory)},
-          {"activation_rows", kPassRows}};
+          {"activation_bytes", engine::activation_bytes(model.program, model.info.n_vocab, kPassRows, flags.max_batch)},
+          {"activation_rows", kPassRows},
+          {"budget", budget_to_json(model, flags, (per_token + per_token_sliding) * tensor::kPageTokens)}};
 }
 
-Json model_to_json(const Result<models::Model>& model, int64_t max_length) {
+Json model_to_json(const Result<models::Model>& model, const Flags& flags) {
   if (!model) return {{"supported", false}, {"reason", sanitize_utf8(model.error().message())}};
   return {{"supported", true},
           {"architecture", model->info.architecture},
@@ -206,7 +225,7 @@ Json model_to_json(const Result<models::Model>& model, int64_t max_length) {
           {"embedding_length", model->info.n_embd},
           {"vocabulary", model->info.n_vocab},
           {"context_length", model->info.context_length},
-          {"memory", memory_to_json(*model, max_length)},
+          {"memory", memory_to_json(*model, flags)},
           {"warnings", model->warnings}};
 }
 
@@ -237,7 +256,7 @@ Result<Json> inspect(const Flags& flags) {
               {"parts", file->n_parts()},
               {"bytes", file->size_bytes()},
               {"elements", n_elements},
-              {"model", model_to_json(model, flags.max_length)},
+              {"model", model_to_json(model, flags)},
               {"tokenizer", tokenizer_to_json(file->metadata())},
               {"isa", isa->name},
               {"types", types_to_json(*file, *isa)},
@@ -254,6 +273,12 @@ void add_inspect_command(CLI::App& app, int& exit_code) {
   command->add_option("--max-length", flags->max_length, "Context length for the memory plan")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 31))
       ->capture_default_str();
+  command->add_option("--max-batch", flags->max_batch, "Requests at once for the memory plan")
+      ->check(CLI::Range(int64_t{1}, int64_t{1024}))
+      ->capture_default_str();
+  command->add_option("--memory", flags->memory_bytes, "Memory budget for the memory plan (default: as for serving)")
+      ->type_name("SIZE")
+      ->transform(CLI::AsSizeValue(true));
   command->add_option("--isa", flags->isa,
                       "Instruction set whose kernels are named, of this machine or not (default: the best here)");
   command->add_flag("--full", flags->full, "Show long arrays and strings whole");

@@ -49,7 +49,7 @@ class ProgressBar {
 void prefault(std::span<const tensor::WeightView> weights) {
   uint64_t total = 0;
   for (const tensor::WeightView& weight : weights) total += weight.size_bytes();
-  if (total == 0 || total >= physical_memory_bytes()) return;
+  if (total == 0 || total >= usable_memory_bytes()) return;
   constexpr uint64_t kSlice = 8 << 20;
   const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   ProgressBar bar(total);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "cli/commands.h"
+#include "cli/kv_disk.h"
 #include "cli/logging.h"
 #include "cli/ollama_store.h"
 #include "cli/served_model.h"
@@ -43,8 +44,8 @@ void raise_descriptor_limit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-Result<void> run_server(const ServeOptions& options, StopSignals& signals) {
-  T9_TRY(served, load_served_model(options));
+Result<void> run_server(const ServeOptions& options, kv::disk::Options disk, StopSignals& signals) {
+  T9_TRY(served, load_served_model(options, std::move(disk)));
   log_warnings(served);
   T9_TRY(engine, engine::Engine::create(*served.backend, served.model, *served.tokenizer, served.engine_options));
   const server::ServerContext context{.engine = *engine,
@@ -55,7 +56,8 @@ Result<void> run_server(const ServeOptions& options, StopSignals& signals) {
                                                 .context_length = engine->context_length()},
                                       .sampling_defaults = read_sampling_defaults(served.file->metadata())};
   T9_TRY(server, server::Server::start(context, {.port = options.port, .limits = {}}));
-  print_start_summary(served, options, server->port());
+  signals.expect();  // whoever reads the summary may stop the server
+  print_start_summary(served, options, context.model.context_length, server->port());
   signals.wait();
   fmt::print(stderr, "tempo9: stopping (again to stop at once)\n");
   engine->stop();
@@ -88,11 +90,16 @@ int serve(const ServeOptions& options) {
                options.gguf.empty() ? "no model given" : "--gguf and --ollama name two models");
     return kExitUsage;
   }
+  Result<kv::disk::Options> disk = read_kv_disk_options();
+  if (!disk) {
+    fmt::print(stderr, "tempo9: error: {}\n", disk.error().message());
+    return kExitUsage;
+  }
   StopSignals signals;
   std::signal(SIGPIPE, SIG_IGN);
   raise_descriptor_limit();
   set_up_logging(options.log_level);
-  const Result<void> result = run_server(options, signals);
+  const Result<void> result = run_server(options, *std::move(disk), signals);
   if (result) return kExitOk;
   fmt::print(stderr, "tempo9: error: {}\n", result.error().message());
   return kExitFailure;

@@ -61,6 +61,13 @@ void add_serving_options(CLI::App& app, ServeOptions& options) {
       ->check(in_range(1, 1024))
       ->capture_default_str()
       ->group("Serving");
+  CLI::AsSizeValue size(/*kb_is_1000=*/true);
+  size.description("");
+  app.add_option("--memory", options.memory_bytes,
+                 "Memory for everything but the weights, as 4G or 800M; default: half of what they leave")
+      ->type_name("SIZE")
+      ->transform(size)
+      ->group("Serving");
   app.add_option("--log-level", options.log_level, "error, warn, info or debug")
       ->type_name("LEVEL")
       ->check(one_of({"error", "warn", "info", "debug"}))

@@ -8,10 +8,11 @@
 
 #include "backends/cpu/cpu.h"
 #include "backends/reference/reference.h"
-#include "base/buffer.h"
 #include "base/mapped_file.h"
 #include "cli/cache_folder.h"
 #include "cli/graph_cache.h"
+#include "cli/kv_disk.h"
+#include "cli/memory.h"
 #include "cli/ollama_store.h"
 #include "cli/prefault.h"
 
@@ -74,12 +75,9 @@ Result<chat::ChatFormat> make_chat_format(const ServeOptions& options, const ggu
   return format;
 }
 
-// One part in so many of the machine's memory may hold what is kept of earlier requests.
-constexpr uint64_t kKeptShare = 4;
-
 }  // namespace
 
-Result<ServedModel> load_served_model(const ServeOptions& options) {
+Result<ServedModel> load_served_model(const ServeOptions& options, kv::disk::Options disk) {
   T9_TRY(source, find_source(options));
   T9_TRY(opened, gguf::File::open(source.path));
   std::shared_ptr<const gguf::File> file = std::move(opened);
@@ -88,10 +86,13 @@ Result<ServedModel> load_served_model(const ServeOptions& options) {
   T9_TRY(chat_format, make_chat_format(options, file->metadata(), *tokenizer));
   T9_TRY(backend, make_backend(options));
   prefault(model.weights);
+  if (!disk.root.empty()) disk.identity = kv_identity(model);
+  const size_t memory_bytes = options.memory_bytes > 0 ? options.memory_bytes : default_memory_bytes(*file);
   const engine::EngineOptions engine_options{.context_length = std::min(options.max_length, model.info.context_length),
                                              .max_batch = options.max_batch,
                                              .kv_type = backend->kv_types().front(),
-                                             .kept_bytes = static_cast<size_t>(physical_memory_bytes() / kKeptShare)};
+                                             .memory_bytes = memory_bytes,
+                                             .disk = std::move(disk)};
   return ServedModel{std::move(source.name), std::move(file),    std::move(model), std::move(tokenizer),
                      std::move(chat_format), std::move(backend), engine_options};
 }

@@ -27,7 +27,8 @@ struct ServedModel {
 };
 
 // Errors name what is wrong with the file, the flags or the store, and the way out.
-Result<ServedModel> load_served_model(const ServeOptions& options);
+// `disk` lacks the model's identity yet.
+Result<ServedModel> load_served_model(const ServeOptions& options, kv::disk::Options disk);
 
 // What the user should know and can do without: one log line each.
 void log_warnings(const ServedModel& served);

@@ -45,17 +45,27 @@ std::string describe_cache(const ServedModel& served) {
                      state > 0.0 ? fmt::format("state {} per request, ", human_bytes(state)) : "");
 }
 
-std::string describe_context(const ServedModel& served, const ServeOptions& options) {
+std::string describe_disk(const ServedModel& served) {
+  const kv::disk::Options& disk = served.engine_options.disk;
+  if (disk.root.empty()) return "";
+  return fmt::format(", and on disk, up to {} in {}", human_bytes(static_cast<double>(disk.cap_bytes)), disk.root);
+}
+
+std::string describe_context(const ServedModel& served, const ServeOptions& options, int64_t context_length) {
   const int64_t trained = served.model.info.context_length;
+  if (context_length < served.engine_options.context_length) {
+    return fmt::format("{} tokens, for which the memory budget has room (--memory gives more)", context_length);
+  }
   if (options.max_length <= trained) {
-    return fmt::format("{} tokens (the model allows {})", served.engine_options.context_length, trained);
+    return fmt::format("{} tokens (the model allows {})", context_length, trained);
   }
   return fmt::format("{} tokens (--max-length {} clamped to what the model declares)", trained, options.max_length);
 }
 
 }  // namespace
 
-void print_start_summary(const ServedModel& served, const ServeOptions& options, uint16_t port) {
+void print_start_summary(const ServedModel& served, const ServeOptions& options, int64_t context_length,
+                         uint16_t port) {
   const models::ModelInfo& info = served.model.info;
   const auto file_bytes = static_cast<double>(served.file->size_bytes());
   const std::string url = fmt::format("http://127.0.0.1:{}", port);
@@ -64,15 +74,16 @@ void print_start_summary(const ServedModel& served, const ServeOptions& options,
              "  model    {} ({}, {:.3g}B parameters, {}, mostly {})\n"
              "  context  {}\n"
              "  compute  {}, {} requests at once\n"
-             "  memory   weights {}, {}\n"
-             "  reuse    up to {} of earlier prompts and answers are kept in memory\n"
+             "  memory   weights {}; up to {} for the rest: {}\n"
+             "  reuse    earlier prompts and answers are kept in half of that{}\n"
              "  address  {}\n\n"
              "Try:\n  curl -N {}/v1/chat/completions -d '{{\"stream\":true,\"messages\":"
              "[{{\"role\":\"user\",\"content\":\"Hello!\"}}]}}'\n\n",
              TEMPO9_VERSION, served.name, info.architecture, static_cast<double>(info.n_parameters) / 1e9,
-             human_bytes(file_bytes), main_dtype(*served.file), describe_context(served, options),
-             served.backend->description(), options.max_batch, human_bytes(file_bytes), describe_cache(served),
-             human_bytes(static_cast<double>(served.engine_options.kept_bytes)), url, url);
+             human_bytes(file_bytes), main_dtype(*served.file), describe_context(served, options, context_length),
+             served.backend->description(), options.max_batch, human_bytes(file_bytes),
+             human_bytes(static_cast<double>(served.engine_options.memory_bytes)), describe_cache(served),
+             describe_disk(served), url, url);
 }
 
 }  // namespace tempo9::cli

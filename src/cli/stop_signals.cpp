@@ -22,9 +22,13 @@ StopSignals::~StopSignals() {
   thread_.join();
 }
 
+void StopSignals::expect() {
+  const std::lock_guard hold(mutex_);
+  is_expected_ = true;
+}
+
 void StopSignals::wait() {
   std::unique_lock hold(mutex_);
-  is_waited_for_ = true;
   changed_.wait(hold, [this] { return is_stopping_; });
 }
 
@@ -34,7 +38,7 @@ void StopSignals::run() {
     sigwait(&signals_, &signal);
     if (signal == kEndOfThread) return;
     const std::lock_guard hold(mutex_);
-    if (!is_waited_for_ || is_stopping_) _exit(128 + signal);
+    if (!is_expected_ || is_stopping_) _exit(128 + signal);
     is_stopping_ = true;
     changed_.notify_all();
   }

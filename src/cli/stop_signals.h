@@ -15,7 +15,8 @@ class StopSignals {
   StopSignals();
   ~StopSignals();
 
-  // Until this is called, the first signal ends the process as well.
+  // From now on the first signal asks for an orderly end. Until this is called, it ends the process as well.
+  void expect();
   void wait();
 
  private:
@@ -24,7 +25,7 @@ class StopSignals {
   sigset_t signals_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool is_waited_for_ = false;
+  bool is_expected_ = false;
   bool is_stopping_ = false;
   std::thread thread_;
 };

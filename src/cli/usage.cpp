@@ -78,6 +78,9 @@ std::string_view description() {
 
 std::span<const EnvironmentVariable> environment_variables() {
   static constexpr EnvironmentVariable kVariables[] = {
+      {"AS_KV_OFFLOAD", "0 turns the KV cache on disk off"},
+      {"AS_KV_OFFLOAD_GB", "Its cap in GB; default: 16"},
+      {"AS_KV_OFFLOAD_PATH", "Its folder; default: kv in the cache folder"},
       {"OLLAMA_MODELS", "Ollama's store; default: ~/.ollama/models"},
       {"XDG_CACHE_HOME", "Where the cache folder tempo9 is; default: ~/.cache"},
       {"TEMPO9_ISA", "Instruction set, where --isa names none"},

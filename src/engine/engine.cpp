@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "engine/check_request.h"
 #include "engine/limits.h"
+#include "engine/memory_plan.h"
 #include "engine/prompt_sharing.h"
 #include "engine/runner.h"
 #include "engine/scheduler.h"
@@ -30,6 +31,9 @@ namespace {
 // section 8).
 constexpr int64_t kReservedAnswer = 256;
 
+// At the end, what was computed last still goes to disk, for so long at most.
+constexpr std::chrono::milliseconds kLastWrites{2000};
+
 double ms_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double, std::milli>(to - from).count();
 }
@@ -45,20 +49,53 @@ int64_t round_up_to_pages(int64_t n_tokens) {
 
 Error stopping_error(ErrorCode code) { return Error(code, "the server is stopping").with_reason("server_stopping"); }
 
+// A difference before this many tokens is most likely a line that changes with each request: a date, a client's header.
+constexpr int64_t kHeaderTokens = 64;
+
+std::string_view name_of(const kv::Difference& difference, int64_t n_reused, const tokenizer::Tokenizer& tokenizer) {
+  using Reason = kv::Difference::Reason;
+  const auto is_control = [&](std::optional<int32_t> token) {
+    return token && tokenizer.type(*token) == tokenizer::TokenType::kControl;
+  };
+  // A part of a page may be cheaper to compute than to copy; more than that was not usable.
+  if (n_reused + 2 * tensor::kPageTokens < difference.n_common) return "state";
+  switch (difference.reason) {
+    case Reason::kNone:
+      return "-";
+    case Reason::kNothingAlike:
+      return "new";
+    case Reason::kStoredEnds:
+      return "longer";
+    case Reason::kEvicted:
+      return "evicted";
+    case Reason::kDiffers:
+      break;
+  }
+  if (is_control(difference.stored) || is_control(difference.given)) return "template";
+  return difference.n_common < kHeaderTokens ? "header" : "edit";
+}
+
 class EngineThread final : public Engine {
  public:
   EngineThread(const models::Model& model, const tokenizer::Tokenizer& tokenizer, const EngineOptions& options,
-               std::unique_ptr<kv::Cache> cache, Runner runner)
+               const MemoryPlan& memory, const MemoryNeeds& needs, std::unique_ptr<kv::Cache> cache, Runner runner)
       : model_(model),
         tokenizer_(tokenizer),
         cache_(std::move(cache)),
-        context_length_(std::min(options.context_length, cache_->stats().pages_total * tensor::kPageTokens)),
+        context_length_(memory.context_length),
+        idle_return_(options.idle_return),
         scheduler_({.max_batch = options.max_batch,
                     .max_step_rows = options.max_step_rows,
                     .pages_total = cache_->stats().pages_total}),
         runner_(std::move(runner)) {
-    stats_.kv_pages_total = cache_->stats().pages_total;
+    counted_.memory = {.budget_bytes = memory.budget,
+                       .activation_bytes = needs.activations,
+                       .disk_buffer_bytes = needs.disk_buffers,
+                       .state_bytes = needs.state};
+    count_memory();
+    stats_ = counted_;
     sequences_.reserve(static_cast<size_t>(options.max_batch));
+    cache_->notify_disk([waker = waker_] { waker->wake(); });
     thread_ = std::thread([this] { loop(); });
   }
   ~EngineThread() override { stop(); }
@@ -76,6 +113,9 @@ class EngineThread final : public Engine {
   std::vector<SequenceState> states() const;
   // Gives the sequence the pages that are there for its next tokens.
   void reuse(Sequence& sequence);
+  // Takes in what the disk has done; true if there was something.
+  bool poll_disk();
+  void log_disk_problem();
   StepPlan plan();
   void apply(const StepPlan& plan);
   void commit(const StepPlan& plan, tensor::MatView<float> logits, Clock::time_point started);
@@ -92,6 +132,7 @@ class EngineThread final : public Engine {
 
   void park();
   void publish(const StepPlan& plan);
+  void count_memory();
   std::unique_ptr<Sequence> make_sequence(Request request);
   const GrammarTokens& grammar_tokens();
 
@@ -99,6 +140,7 @@ class EngineThread final : public Engine {
   const tokenizer::Tokenizer& tokenizer_;
   const std::unique_ptr<kv::Cache> cache_;
   const int64_t context_length_;
+  const std::chrono::milliseconds idle_return_;
   const std::shared_ptr<Waker> waker_ = std::make_shared<Waker>();
 
   // Engine thread only.
@@ -215,6 +257,7 @@ void EngineThread::loop() {
     const std::lock_guard lock(mutex_);
     return stopping_;
   };
+  log_disk_problem();
   while (!is_stopping()) {
     try {
       step();
@@ -224,6 +267,7 @@ void EngineThread::loop() {
     }
   }
   end_all(stopping_error(ErrorCode::kCancelled));
+  cache_->finish_writes(kLastWrites);
   publish({});
 }
 
@@ -231,9 +275,13 @@ void EngineThread::step() {
   const Clock::time_point started = Clock::now();
   drop_cancelled();
   admit();
+  const bool disk_changed = poll_disk();
   const StepPlan step_plan = plan();
   apply(step_plan);
-  if (step_plan.rows.empty()) return park();
+  if (step_plan.rows.empty()) {
+    if (disk_changed) publish({});
+    return park();
+  }
   const tensor::MatView<float> logits = runner_.run(step_plan, sequences_);
   commit(step_plan, logits, started);
   publish(step_plan);
@@ -278,11 +326,30 @@ void EngineThread::reuse(Sequence& sequence) {
   sequence.n_computed = n_found;
 }
 
+bool EngineThread::poll_disk() {
+  const bool changed = cache_->poll_disk();
+  if (changed) log_disk_problem();
+  return changed;
+}
+
+void EngineThread::log_disk_problem() {
+  if (const auto problem = cache_->take_disk_problem()) spdlog::warn("event=kv_disk_unusable what=\"{}\"", *problem);
+}
+
 StepPlan EngineThread::plan() {
   for (const std::unique_ptr<Sequence>& sequence : sequences_) {
-    if (sequence->pages && sequence->n_tokens() - sequence->n_computed > 1) reuse(*sequence);
+    if (!sequence->pages || sequence->n_tokens() - sequence->n_computed <= 1) continue;
+    reuse(*sequence);
+    if (sequence->asked_disk) continue;
+    sequence->asked_disk = true;
+    const auto read = std::span<const int32_t>(sequence->tokens).first(sequence->tokens.size() - 1);
+    if (!sequence->difference) sequence->difference = cache_->explain(read);
+    cache_->fetch(*sequence->pages, read);
   }
   share_prompts(sequences_, !model_.program.state_layers.empty());
+  for (const std::unique_ptr<Sequence>& sequence : sequences_) {
+    if (sequence->pages && cache_->is_fetching(*sequence->pages)) sequence->waits = true;
+  }
   return scheduler_.plan(states(), times_.prefill_rows_beside_decode());
 }
 
@@ -311,7 +378,9 @@ void EngineThread::commit(const StepPlan& plan, tensor::MatView<float> logits, C
     if (rows.wants_logits) extend(sequence, logits.row_span(output++));
   }
   std::erase_if(sequences_, [](const auto& sequence) { return sequence->ended; });
-  times_.add(plan.n_decode_rows, plan.n_prefill_rows, ms_between(started, Clock::now()));
+  const double step_ms = ms_between(started, Clock::now());
+  counted_.step_s += step_ms / 1000.0;
+  times_.add(plan.n_decode_rows, plan.n_prefill_rows, step_ms);
 }
 
 Result<Sampled> EngineThread::sample(Sequence& sequence, std::span<float> logits) {
@@ -387,6 +456,7 @@ void EngineThread::release(Sequence& sequence) {
                             std::span(sequence.tokens).first(static_cast<size_t>(sequence.n_computed)));
   }
   sequence.pages.reset();
+  sequence.asked_disk = false;
   sequence.n_computed = 0;
 }
 
@@ -416,13 +486,18 @@ void EngineThread::post_last(Sequence& sequence, Event event, std::string_view r
   Usage& usage = event.usage;
   usage.prompt_tokens = sequence.n_prompt;
   usage.cached_tokens = sequence.n_reused;
+  if (sequence.difference) {
+    usage.common_tokens = std::max(sequence.difference->n_common, sequence.n_reused);
+    usage.uncached_because = name_of(*sequence.difference, sequence.n_reused, tokenizer_);
+  }
   usage.completion_tokens = sequence.n_answer();
   usage.queue_ms = ms_between(sequence.submitted, first_row);
   usage.prefill_ms = ms_between(first_row, first_token);
   if (sequence.first_token) usage.decode_ms = ms_between(first_token, sequence.last_token);
   const double decode_s = usage.decode_ms / 1000.0;
-  spdlog::info("request id={} prompt={} cached={} completion={} ttft_ms={:.1f} tok_s={:.1f} finish={}", sequence.id,
-               usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens, usage.queue_ms + usage.prefill_ms,
+  spdlog::info("request id={} prompt={} cached={} common={} why={} completion={} ttft_ms={:.1f} tok_s={:.1f} finish={}",
+               sequence.id, usage.prompt_tokens, usage.cached_tokens, usage.common_tokens, usage.uncached_because,
+               usage.completion_tokens, usage.queue_ms + usage.prefill_ms,
                decode_s > 0.0 ? static_cast<double>(usage.completion_tokens) / decode_s : 0.0, reason);
   sequence.events->push(std::move(event));
 }
@@ -432,7 +507,11 @@ void EngineThread::park() {
     const std::lock_guard lock(mutex_);
     parked_ = queue_.size() == 0 || !sequences_.empty();
   }
-  waker_->wait();
+  if (!waker_->wait_for(idle_return_)) {
+    cache_->release_restorable();
+    publish({});
+    waker_->wait();
+  }
   const std::lock_guard lock(mutex_);
   if (parked_) last_progress_ = Clock::now();
   parked_ = false;
@@ -440,34 +519,54 @@ void EngineThread::park() {
 
 void EngineThread::publish(const StepPlan& plan) {
   if (!plan.rows.empty()) ++counted_.steps;
+  counted_.decode_rows += static_cast<uint64_t>(plan.n_decode_rows);
+  counted_.prefill_rows += static_cast<uint64_t>(plan.n_prefill_rows);
   counted_.running = static_cast<int64_t>(sequences_.size());
-  const kv::CacheStats cache = cache_->stats();
-  counted_.kv_pages_used = cache.pages_used;
-  counted_.kv_pages_kept = cache.pages_kept;
-  counted_.kv_pages_total = cache.pages_total;
-  counted_.kv_evictions = cache.evictions;
+  count_memory();
   const std::lock_guard lock(mutex_);
   stats_ = counted_;
   last_progress_ = Clock::now();
 }
 
-// How many pages and recurrent states kept_bytes are.
-struct Kept {
-  int64_t n_pages = 0;
-  int64_t n_states = 0;
-};
+void EngineThread::count_memory() {
+  const kv::CacheStats cache = cache_->stats();
+  counted_.kv_pages_used = cache.pages_used;
+  counted_.kv_pages_kept = cache.pages_kept;
+  counted_.kv_pages_total = cache.pages_total;
+  counted_.kv_evictions = cache.evictions;
+  counted_.disk = {.bytes = cache.disk.bytes,
+                   .segments = cache.disk.segments,
+                   .restored_tokens = cache.restored_pages * static_cast<uint64_t>(tensor::kPageTokens),
+                   .restored_spans = cache.restored_spans,
+                   .written_bytes = cache.disk.written_bytes,
+                   .read_bytes = cache.disk.read_bytes,
+                   .evicted = cache.disk.evicted_segments,
+                   .damaged = cache.disk.damaged_segments,
+                   .failed_writes = cache.disk.failed_writes};
+  counted_.memory.bytes_per_token =
+      static_cast<double>(cache.bytes_per_page) / static_cast<double>(tensor::kPageTokens);
+  counted_.memory.pages_resident_bytes = cache.resident_bytes;
+  counted_.memory.pages_reserved_bytes = cache.reserved_bytes;
+  counted_.memory.states_used = cache.states_used;
+  counted_.memory.states_kept = cache.states_kept;
+}
 
-Kept divide_kept_bytes(const backends::Backend& backend, const tensor::Program& program, const EngineOptions& options) {
-  const size_t page_bytes = kv::page_bytes(backend, program.kv_layers, options.kv_type);
-  const size_t state_bytes = kv::state_bytes(program.state_layers);
-  Kept kept;
+// Without a budget: as the options say.
+MemoryPlan plan_without_budget(const MemoryNeeds& needs, const EngineOptions& options) {
+  MemoryPlan plan;
+  const int64_t kv_tokens =
+      options.kv_tokens > 0 ? options.kv_tokens : options.max_batch * round_up_to_pages(options.context_length);
+  plan.pages = round_up_to_pages(kv_tokens) / tensor::kPageTokens;
+  plan.context_length = std::min(options.context_length, plan.pages * tensor::kPageTokens);
   // More copies than this would only make the search for the oldest one long.
   constexpr size_t kMaxStates = 1024;
-  if (state_bytes > 0) kept.n_states = static_cast<int64_t>(std::min(options.kept_bytes / 4 / state_bytes, kMaxStates));
-  if (state_bytes > 0 && kept.n_states == 0) return {};  // pages alone would be of no use
-  const size_t rest = options.kept_bytes - static_cast<size_t>(kept.n_states) * state_bytes;
-  if (page_bytes > 0) kept.n_pages = static_cast<int64_t>(rest / page_bytes);
-  return kept;
+  if (needs.state > 0) {
+    plan.kept_states = static_cast<int64_t>(std::min(options.kept_bytes / 4 / needs.state, kMaxStates));
+    if (plan.kept_states == 0) return plan;  // pages alone would be of no use
+  }
+  const size_t rest = options.kept_bytes - static_cast<size_t>(plan.kept_states) * needs.state;
+  if (needs.page > 0) plan.kept_pages = static_cast<int64_t>(rest / needs.page);
+  return plan;
 }
 
 }  // namespace
@@ -481,18 +580,28 @@ Result<std::unique_ptr<Engine>> Engine::create(backends::Backend& backend, const
         fmt::format("engine: context {}, batch {}, rows {} (at most {}), KV tokens {}: out of range",
                     options.context_length, options.max_batch, options.max_step_rows, kMaxStepRows, options.kv_tokens));
   }
-  const int64_t kv_tokens =
-      options.kv_tokens > 0 ? options.kv_tokens : options.max_batch * round_up_to_pages(options.context_length);
-  const Kept kept = divide_kept_bytes(backend, model.program, options);
+  const MemoryNeeds needs{
+      .activations = activation_bytes(model.program, model.info.n_vocab, options.max_step_rows, options.max_batch),
+      .disk_buffers = options.disk.root.empty() ? 0 : kv::disk::Store::most_memory_bytes(options.disk),
+      .page = kv::page_bytes(backend, model.program.kv_layers, options.kv_type),
+      .state = kv::state_bytes(model.program.state_layers),
+      .max_batch = options.max_batch,
+      .context_length = options.context_length};
+  MemoryPlan memory = plan_without_budget(needs, options);
+  if (options.memory_bytes > 0) {
+    T9_TRY(planned, plan_memory(needs, options.memory_bytes));
+    memory = planned;
+  }
   T9_TRY(cache, kv::Cache::create(backend, model.program.kv_layers, model.program.state_layers,
                                   {.type = options.kv_type,
-                                   .max_tokens = kv_tokens,
+                                   .max_tokens = memory.pages * tensor::kPageTokens,
                                    .max_sequences = options.max_batch,
-                                   .max_kept_pages = kept.n_pages,
-                                   .max_kept_states = kept.n_states}));
+                                   .max_kept_pages = memory.kept_pages,
+                                   .max_kept_states = memory.kept_states,
+                                   .disk = options.disk}));
   T9_TRY(runner,
          Runner::create(backend, model, *cache, {.max_rows = options.max_step_rows, .max_outputs = options.max_batch}));
-  return std::make_unique<EngineThread>(model, tokenizer, options, std::move(cache), std::move(runner));
+  return std::make_unique<EngineThread>(model, tokenizer, options, memory, needs, std::move(cache), std::move(runner));
 }
 
 }  // namespace tempo9::engine

@@ -1,11 +1,13 @@
 // The engine: one thread that schedules, runs and samples. Its loop is plan, run, commit (docs/architecture.md).
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 
 #include "backends/backend.h"
 #include "engine/service.h"
+#include "kv/disk/store.h"
 #include "models/model.h"
 #include "tokenizer/tokenizer.h"
 
@@ -16,10 +18,17 @@ struct EngineOptions {
   int64_t max_batch = 16;          // sequences that run at once
   int64_t max_step_rows = 512;
   tensor::KvType kv_type = tensor::KvType::kF16;
+  // For everything that serving takes beside the weights (memory_plan.h); it then decides the two values that follow.
+  // 0: they are as given.
+  size_t memory_bytes = 0;
   int64_t kv_tokens = 0;  // tokens the KV cache may hold in all; 0: max_batch * context_length, address space only
   // Memory for pages and recurrent states that are kept for requests to come; 0: nothing is kept. States get at most a
   // quarter of it.
   size_t kept_bytes = size_t{1} << 30;
+  // Where what is kept outlives the process; without a root, or with no kept_bytes, nowhere.
+  kv::disk::Options disk = {};
+  // With nothing to do for so long, what is on disk leaves memory.
+  std::chrono::milliseconds idle_return = std::chrono::minutes(5);
 };
 
 class Engine : public Service {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -68,6 +69,11 @@ enum class FinishReason : uint8_t { kStop, kLength };
 struct Usage {
   int64_t prompt_tokens = 0;
   int64_t cached_tokens = 0;  // of the prompt, not computed again
+  int64_t common_tokens = 0;  // of the prompt, that the most similar kept text has too
+  // Why the prompt's rest was computed: "-" (there was none), "new", "longer" (it goes on where a kept text ends),
+  // "header" (it differs near its beginning), "template" (it differs in a control token), "edit", "evicted", "state"
+  // (recurrent layers: no state was kept nearer).
+  std::string_view uncached_because = "-";
   int64_t completion_tokens = 0;
   double queue_ms = 0.0;    // submit to first row
   double prefill_ms = 0.0;  // first row to first token

@@ -30,6 +30,33 @@ class Stream {
   virtual void end() = 0;
 };
 
+// The disk cache. Counters since start, but `bytes` and `segments`.
+struct DiskStats {
+  uint64_t bytes = 0;            // of all files in its folder, those of other models too
+  int64_t segments = 0;          // that this model can use
+  uint64_t restored_tokens = 0;  // whose pages came from disk
+  uint64_t restored_spans = 0;   // segments that they came in
+  uint64_t written_bytes = 0;
+  uint64_t read_bytes = 0;
+  uint64_t evicted = 0;  // segments that made room
+  uint64_t damaged = 0;  // segments that were found to be
+  uint64_t failed_writes = 0;
+};
+
+// Everything that serving takes beside the weights. Resident is what is paid for; the rest is address space until it is
+// used.
+struct MemoryStats {
+  size_t budget_bytes = 0;       // 0: none was set
+  size_t activation_bytes = 0;   // working memory and logits of the largest pass
+  size_t disk_buffer_bytes = 0;  // of the disk cache, at most
+  double bytes_per_token = 0.0;  // of pages, over all layers
+  size_t pages_resident_bytes = 0;
+  size_t pages_reserved_bytes = 0;
+  size_t state_bytes = 0;   // one recurrent state
+  int64_t states_used = 0;  // by requests
+  int64_t states_kept = 0;  // for requests to come
+};
+
 struct ServiceStats {
   int64_t running = 0;
   int64_t waiting = 0;
@@ -43,6 +70,11 @@ struct ServiceStats {
   int64_t kv_pages_kept = 0;  // for requests to come, whether or not one uses them too
   uint64_t kv_evictions = 0;  // pages that were kept and made room
   int64_t kv_pages_total = 0;
+  uint64_t decode_rows = 0;  // rows of passes, by what they were
+  uint64_t prefill_rows = 0;
+  double step_s = 0.0;  // time that passes took, in all
+  MemoryStats memory;
+  DiskStats disk;
 };
 
 class Service {

@@ -1,6 +1,7 @@
 // What the engine thread sleeps on when there is nothing to compute.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 
@@ -21,6 +22,13 @@ class Waker {
     std::unique_lock lock(mutex_);
     condition_.wait(lock, [this] { return awake_; });
     awake_ = false;
+  }
+  // False when nobody woke it for so long.
+  bool wait_for(std::chrono::milliseconds time) {
+    std::unique_lock lock(mutex_);
+    const bool was_woken = condition_.wait_for(lock, time, [this] { return awake_; });
+    awake_ = false;
+    return was_woken;
   }
 
  private:

@@ -47,6 +47,7 @@ struct ChatRequest {
   std::optional<OutputSchema> output_schema;
   bool logprobs = false;
   int32_t top_logprobs = 0;
+  bool debug_cache = false;  // the usage also says where the prompt left what is kept, and why
 };
 
 }  // namespace tempo9::server

@@ -29,6 +29,7 @@ Result<Started> start(http::Request request, const GenerationDialect& dialect, c
                       const Preparation& preparation) {
   const Sender sender{.request_id = request.id, .client = request.client};
   T9_TRY(chat_request, dialect.parse(std::move(request.body), app));
+  chat_request.debug_cache = request.header("x-tempo9-debug") == "cache";
   T9_TRY(prepared, prepare(chat_request, app, sender, [&preparation] { return preparation.is_cancelled(); }));
   auto writer = dialect.make_writer(chat_request, app, sender.request_id);
   const auto n_tokens = static_cast<int64_t>(prepared.engine_request.prompt.size());

@@ -124,6 +124,39 @@ TEST(Serve, SaysInOneLineWhatIsWrongAndTheWayOut) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(Serve, TheDiskCachesVariablesAreCheckedAndTheSummarySaysWhereItIs) {
+  struct Case {
+    const char* name;
+    const char* value;
+    const char* said;
+  };
+  for (const Case& c : {Case{"AS_KV_OFFLOAD_GB", "much", "AS_KV_OFFLOAD_GB is 'much'"},
+                        Case{"AS_KV_OFFLOAD_GB", "0", "AS_KV_OFFLOAD_GB is '0'"},
+                        Case{"AS_KV_OFFLOAD", "no", "AS_KV_OFFLOAD is 'no'"}}) {
+    setenv(c.name, c.value, 1);
+    Process process({golden_model()});
+    EXPECT_NE(process.wait_end().find(c.said), std::string::npos);
+    EXPECT_EQ(process.exit_code(), 2);
+    unsetenv(c.name);
+  }
+  for (const char* on : {"0", "1"}) {
+    setenv("AS_KV_OFFLOAD", on, 1);
+    Process process({golden_model(), "--port", "0", "--max-length", "64", "--memory", "64M"});
+    ASSERT_NE(process.wait_port(), 0);
+    process.send(SIGTERM);
+    const std::string text = process.wait_end();
+    EXPECT_EQ(text.find("tempo9/kv") != std::string::npos, *on == '1') << text;
+    EXPECT_NE(text.find("up to 61 MiB"), std::string::npos) << text;
+    unsetenv("AS_KV_OFFLOAD");
+  }
+}
+
+TEST(Serve, ABudgetWithoutRoomIsSaidWithWhatWouldDo) {
+  Process process({golden_model(), "--port", "0", "--memory", "100K"});
+  EXPECT_NE(process.wait_end().find("a memory budget of 0 MB is too small: "), std::string::npos);
+  EXPECT_EQ(process.exit_code(), 1);
+}
+
 TEST(Serve, StartsAnswersAndStopsOnASignal) {
   for (const int signal : {SIGINT, SIGTERM}) {
     Process process({golden_model(), "--port", "0", "--name", "golden", "--max-length", "64", "--threads", "1"});

@@ -220,6 +220,40 @@ TEST_F(EngineTest, AConversationThatGoesOnIsReadFromWhereItEnded) {
   expect_no_pages();
 }
 
+TEST_F(EngineTest, SaysWhyAPromptWasRead) {
+  start();
+  std::vector<int32_t> prompt(200);
+  for (size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<int32_t>(2 + i * 7 % 58);
+  EXPECT_EQ(run(request(prompt, 3)).usage.uncached_because, "new");
+  const Answer same = run(request(prompt, 3));
+  EXPECT_EQ(same.usage.uncached_because, "-");
+  EXPECT_EQ(same.usage.common_tokens, 199);
+  std::vector<int32_t> edited = prompt;
+  edited[150] = 3;
+  EXPECT_EQ(run(request(edited, 3)).usage.uncached_because, "edit");
+  edited[20] = 4;
+  const Answer header = run(request(edited, 3));
+  EXPECT_EQ(header.usage.uncached_because, "header");
+  EXPECT_EQ(header.usage.common_tokens, 20);
+}
+
+TEST_F(EngineTest, ABudgetTooSmallIsSaid) {
+  const auto engine =
+      Engine::create(*std::make_unique<FakeBackend>(), model_, tokenizer_, {.context_length = 512, .memory_bytes = 9});
+  ASSERT_FALSE(engine);
+  EXPECT_EQ(engine.error().code(), ErrorCode::kInvalidInput);
+}
+
+TEST_F(EngineTest, TheBudgetDecidesThePagesAndTheContext) {
+  start({.context_length = 100'000, .memory_bytes = 256 * 1024});
+  EXPECT_LT(engine_->context_length(), 100'000);
+  EXPECT_EQ(engine_->context_length(), engine_->stats().kv_pages_total * 32);
+  std::vector<int32_t> prompt(static_cast<size_t>(engine_->context_length()), 5);
+  EXPECT_EQ(engine_->submit(request(prompt)).error().reason(), "context_length_exceeded");
+  prompt.pop_back();
+  EXPECT_TRUE(run(request(prompt)).finish);
+}
+
 TEST_F(EngineTest, AnAnswerIsTheSameWhateverItRunsWith) {
   const int64_t context = 300;
   const std::vector<Request> requests = random_requests(1, 40, context);

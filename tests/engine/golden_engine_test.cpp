@@ -1,5 +1,5 @@
 // The engine with real (tiny) models on both backends: who shares the batch, how prompts are cut, and what is reused of
-// earlier ones does not change an answer.
+// earlier ones, of this process or of one before it, does not change an answer.
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
 
@@ -10,6 +10,7 @@
 #include "backends/reference/reference.h"
 #include "engine/engine.h"
 #include "engine/fake_model.h"
+#include "kv/folder_support.h"
 
 namespace tempo9::engine {
 namespace {
@@ -121,6 +122,18 @@ class GoldenEngine : public ::testing::TestWithParam<Case> {
     return answered;
   }
 
+  // Requests that begin alike, with their logits.
+  std::vector<Request> requests_that_share() const {
+    std::vector<Request> requests;
+    for (const int32_t last : {39, 63, 64, 99, 159, 99, 63, 31}) requests.push_back(request(last, 12));
+    for (const size_t n_alike : {20u, 64u, 70u}) {  // other texts that begin alike
+      requests.push_back(request(110, 12));
+      std::reverse(requests.back().prompt.begin() + static_cast<int64_t>(n_alike), requests.back().prompt.end());
+    }
+    for (Request& r : requests) r.logprobs = true;
+    return requests;
+  }
+
   // The golden's tokens up to and including position `last`, as far as there are any.
   Request request(int32_t last, int64_t max_tokens) const {
     last = std::min(last, static_cast<int32_t>(golden_.tokens.size()) - 1);
@@ -158,14 +171,7 @@ TEST_P(GoldenEngine, EightTogetherAnswerAsEachAlone) {
 }
 
 TEST_P(GoldenEngine, WhatIsReusedChangesNothing) {
-  std::vector<Request> requests;
-  for (const int32_t last : {39, 63, 64, 99, 159, 99, 63, 31}) requests.push_back(request(last, 12));
-  for (const size_t n_alike : {20u, 64u, 70u}) {  // other texts that begin alike
-    requests.push_back(request(110, 12));
-    std::reverse(requests.back().prompt.begin() + static_cast<int64_t>(n_alike), requests.back().prompt.end());
-  }
-  for (Request& r : requests) r.logprobs = true;
-
+  const std::vector<Request> requests = requests_that_share();
   const auto backend = make_backend(GetParam().backend);
   const SilentTokenizer tokenizer(model_.info.n_vocab);
   EngineOptions options{.context_length = 256, .max_batch = 8, .kv_type = backend->kv_types().front(), .kept_bytes = 0};
@@ -184,6 +190,37 @@ TEST_P(GoldenEngine, WhatIsReusedChangesNothing) {
     }
     warm->stop();
     EXPECT_EQ(warm->stats().kv_pages_used, 0);
+  }
+}
+
+TEST_P(GoldenEngine, WhatComesFromDiskChangesNothing) {
+  const std::vector<Request> requests = requests_that_share();
+  const auto backend = make_backend(GetParam().backend);
+  const SilentTokenizer tokenizer(model_.info.n_vocab);
+  EngineOptions options{.context_length = 256, .max_batch = 8, .kv_type = backend->kv_types().front(), .kept_bytes = 0};
+  const auto cold = Engine::create(*backend, model_, tokenizer, options).value();
+  const Answered alone = bits_of(*cold, requests, /*together=*/false);
+  cold->stop();
+
+  const kv::testing::TempFolder folder;
+  options.kept_bytes = size_t{64} << 20;
+  options.disk = {.root = folder.path(), .min_free_bytes = 0, .identity = "golden", .min_segment_bytes = 0};
+  const auto before = Engine::create(*backend, model_, tokenizer, options).value();
+  EXPECT_EQ(bits_of(*before, requests, /*together=*/false).bits, alone.bits);
+  before->stop();
+  for (const bool together : {false, true}) {
+    for (const int64_t kv_tokens : {0, 384}) {  // with few pages, some sequences pause and resume
+      options.kv_tokens = kv_tokens;
+      const auto after = Engine::create(*backend, model_, tokenizer, options).value();
+      const Answered again = bits_of(*after, requests, together);
+      EXPECT_EQ(again.bits, alone.bits) << "together " << together << " tokens " << kv_tokens;
+      after->stop();
+      if (golden_.tokens.size() >= 160) {  // shorter ones are hardly worth restoring
+        EXPECT_GE(after->stats().disk.restored_tokens, 64u) << "together " << together << " tokens " << kv_tokens;
+      }
+      EXPECT_EQ(after->stats().disk.damaged, 0u);
+      EXPECT_EQ(after->stats().kv_pages_used, 0);
+    }
   }
 }
 

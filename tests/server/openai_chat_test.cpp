@@ -55,6 +55,21 @@ TEST_F(ServerTest, AWholeAnswer) {
   EXPECT_EQ(body["usage"]["prompt_tokens_details"]["cached_tokens"], 16);
 }
 
+TEST_F(ServerTest, WhoAsksIsToldWhyAPromptWasRead) {
+  const engine::Usage usage{.prompt_tokens = 90,
+                            .cached_tokens = 32,
+                            .common_tokens = 50,
+                            .uncached_because = "header",
+                            .completion_tokens = 1};
+  for (const char* fields : {"", R"("stream":true,"stream_options":{"include_usage":true})"}) {
+    service_.play({text_event("x"), last_event(FinishReason::kStop, usage)});
+    const std::string asked = post("/v1/chat/completions", chat_body(fields), "x-tempo9-debug: cache\r\n").body;
+    EXPECT_NE(asked.find(R"("tempo9":{"common_tokens":50,"uncached_because":"header"})"), std::string::npos) << asked;
+    service_.play({text_event("x"), last_event(FinishReason::kStop, usage)});
+    EXPECT_EQ(chat(chat_body(fields)).body.find("uncached_because"), std::string::npos);
+  }
+}
+
 TEST_F(ServerTest, AStreamIsTheTranscriptOfTheSpecification) {
   service_.play(
       {text_event("Par"), text_event("is."),

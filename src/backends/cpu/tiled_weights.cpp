@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kPieceBytes = 1 << 20;
 
 // A copy must leave this much of the machine's memory to others.
-uint64_t reserved_memory_bytes() { return physical_memory_bytes() / 16; }
+uint64_t reserved_memory_bytes() { return usable_memory_bytes() / 16; }
 
 // The kernels of a running step come first, but they must not starve this thread either: it makes them faster.
 void lower_priority() {

@@ -56,17 +56,22 @@ std::string_view finish_name(FinishReason reason) {
   return "stop";
 }
 
-Json usage_json(const AnswerUsage& usage) {
+Json usage_json(const AnswerUsage& usage, bool debug_cache) {
   const engine::Usage& tokens = usage.engine;
-  return {{"prompt_tokens", tokens.prompt_tokens},
-          {"completion_tokens", tokens.completion_tokens},
-          {"total_tokens", tokens.prompt_tokens + tokens.completion_tokens},
-          {"prompt_tokens_details", {{"cached_tokens", tokens.cached_tokens}, {"audio_tokens", 0}}},
-          {"completion_tokens_details",
-           {{"reasoning_tokens", usage.reasoning_tokens},
-            {"audio_tokens", 0},
-            {"accepted_prediction_tokens", 0},
-            {"rejected_prediction_tokens", 0}}}};
+  Json json = {{"prompt_tokens", tokens.prompt_tokens},
+               {"completion_tokens", tokens.completion_tokens},
+               {"total_tokens", tokens.prompt_tokens + tokens.completion_tokens},
+               {"prompt_tokens_details", {{"cached_tokens", tokens.cached_tokens}, {"audio_tokens", 0}}},
+               {"completion_tokens_details",
+                {{"reasoning_tokens", usage.reasoning_tokens},
+                 {"audio_tokens", 0},
+                 {"accepted_prediction_tokens", 0},
+                 {"rejected_prediction_tokens", 0}}}};
+  if (debug_cache) {
+    json["prompt_tokens_details"]["tempo9"] = {{"common_tokens", tokens.common_tokens},
+                                               {"uncached_because", tokens.uncached_because}};
+  }
+  return json;
 }
 
 std::string new_call_id() { return "call_" + random_base62(24); }
@@ -77,6 +82,7 @@ struct Envelope {
   std::string id;
   int64_t created_s = 0;
   std::string model;
+  bool debug_cache = false;
 
   Json object(std::string_view type) const {
     return {
@@ -166,7 +172,7 @@ class ChatStreamWriter : public AnswerWriter {
   Json usage_chunk(const AnswerUsage& usage) const {
     Json object = envelope_.object("chat.completion.chunk");
     object["choices"] = Json::array();
-    object["usage"] = usage_json(usage);
+    object["usage"] = usage_json(usage, envelope_.debug_cache);
     return object;
   }
 
@@ -231,7 +237,7 @@ class ChatObjectWriter : public AnswerWriter {
                          {"finish_reason", finish_name(last.finish->reason)}};
     Json object = envelope_.object("chat.completion");
     object["choices"] = Json::array({choice});
-    object["usage"] = usage_json(last.usage);
+    object["usage"] = usage_json(last.usage, envelope_.debug_cache);
     return object;
   }
 
@@ -254,7 +260,8 @@ std::unique_ptr<AnswerWriter> make_openai_chat_writer(const ChatRequest& request
   Envelope envelope{.request_id = std::move(request_id),
                     .id = "chatcmpl-" + random_base62(24),
                     .created_s = std::time(nullptr),
-                    .model = request.model};
+                    .model = request.model,
+                    .debug_cache = request.debug_cache};
   const tokenizer::Tokenizer& tokenizer = app.context.tokenizer;
   if (request.stream) {
     return std::make_unique<ChatStreamWriter>(std::move(envelope), request.include_usage, tokenizer);

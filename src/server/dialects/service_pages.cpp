@@ -44,7 +44,7 @@ struct Metric {
 };
 
 using Stats = engine::ServiceStats;
-constexpr std::array<Metric, 12> kMetrics = {{
+constexpr auto kMetrics = std::to_array<Metric>({
     {"tempo9_requests_running", "gauge", "Requests in the batch.",
      [](const Stats& s) { return static_cast<double>(s.running); }},
     {"tempo9_requests_waiting", "gauge", "Requests in the queue.",
@@ -69,7 +69,50 @@ constexpr std::array<Metric, 12> kMetrics = {{
      [](const Stats& s) { return static_cast<double>(s.kv_evictions); }},
     {"tempo9_kv_pages_total", "gauge", "Pages the KV cache may have.",
      [](const Stats& s) { return static_cast<double>(s.kv_pages_total); }},
-}};
+    {"tempo9_rows_decode_total", "counter", "Rows of passes that continued an answer.",
+     [](const Stats& s) { return static_cast<double>(s.decode_rows); }},
+    {"tempo9_rows_prefill_total", "counter", "Rows of passes that read a prompt.",
+     [](const Stats& s) { return static_cast<double>(s.prefill_rows); }},
+    {"tempo9_step_seconds_total", "counter", "Time that passes took.", [](const Stats& s) { return s.step_s; }},
+    {"tempo9_memory_budget_bytes", "gauge", "Memory that serving may take beside the weights (--memory).",
+     [](const Stats& s) { return static_cast<double>(s.memory.budget_bytes); }},
+    {"tempo9_memory_activation_bytes", "gauge", "Of it, working memory and logits of the largest pass.",
+     [](const Stats& s) { return static_cast<double>(s.memory.activation_bytes); }},
+    {"tempo9_memory_disk_buffer_bytes", "gauge", "Of it, what the disk cache's reads and writes take at most.",
+     [](const Stats& s) { return static_cast<double>(s.memory.disk_buffer_bytes); }},
+    {"tempo9_kv_resident_bytes", "gauge", "Of it, pages of the KV cache that are paid for.",
+     [](const Stats& s) { return static_cast<double>(s.memory.pages_resident_bytes); }},
+    {"tempo9_kv_reserved_bytes", "gauge", "Address space of all pages.",
+     [](const Stats& s) { return static_cast<double>(s.memory.pages_reserved_bytes); }},
+    {"tempo9_kv_bytes_per_token", "gauge", "Of the KV cache, over all layers.",
+     [](const Stats& s) { return s.memory.bytes_per_token; }},
+    {"tempo9_states_used_bytes", "gauge", "Recurrent states of requests.",
+     [](const Stats& s) {
+       return static_cast<double>(s.memory.states_used) * static_cast<double>(s.memory.state_bytes);
+     }},
+    {"tempo9_states_kept_bytes", "gauge", "Recurrent states kept for requests to come.",
+     [](const Stats& s) {
+       return static_cast<double>(s.memory.states_kept) * static_cast<double>(s.memory.state_bytes);
+     }},
+    {"tempo9_kv_disk_bytes", "gauge", "Bytes in the folder of the disk cache, of every model.",
+     [](const Stats& s) { return static_cast<double>(s.disk.bytes); }},
+    {"tempo9_kv_disk_segments", "gauge", "Files of the disk cache that this model can use.",
+     [](const Stats& s) { return static_cast<double>(s.disk.segments); }},
+    {"tempo9_kv_restored_tokens_total", "counter", "Tokens whose pages came from the disk cache.",
+     [](const Stats& s) { return static_cast<double>(s.disk.restored_tokens); }},
+    {"tempo9_kv_restored_spans_total", "counter", "Files of the disk cache that were taken in.",
+     [](const Stats& s) { return static_cast<double>(s.disk.restored_spans); }},
+    {"tempo9_kv_disk_written_bytes_total", "counter", "Bytes written to the disk cache.",
+     [](const Stats& s) { return static_cast<double>(s.disk.written_bytes); }},
+    {"tempo9_kv_disk_read_bytes_total", "counter", "Bytes read from the disk cache.",
+     [](const Stats& s) { return static_cast<double>(s.disk.read_bytes); }},
+    {"tempo9_kv_disk_evictions_total", "counter", "Files of the disk cache that made room.",
+     [](const Stats& s) { return static_cast<double>(s.disk.evicted); }},
+    {"tempo9_kv_disk_damaged_total", "counter", "Files of the disk cache that were found damaged, and dropped.",
+     [](const Stats& s) { return static_cast<double>(s.disk.damaged); }},
+    {"tempo9_kv_disk_failed_writes_total", "counter", "Files that could not be written to the disk cache.",
+     [](const Stats& s) { return static_cast<double>(s.disk.failed_writes); }},
+});
 
 std::unique_ptr<http::Answer> handle_metrics(http::Request, std::string, const App& app) {
   const Stats stats = app.context.engine.stats();

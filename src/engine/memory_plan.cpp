@@ -1,0 +1,54 @@
+#include "engine/memory_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tensor/kv_view.h"
+
+namespace tempo9::engine {
+namespace {
+
+// Less than this would not be worth starting for: 512 tokens.
+constexpr int64_t kLeastPages = 16;
+// Bookkeeping takes some bytes a page from the start, whatever the page's own memory: 4 MiB for as many as this.
+constexpr int64_t kMostPages = int64_t{1} << 20;
+// More copies of states than this would only make the search for the oldest one long.
+constexpr int64_t kMostStates = 1024;
+
+}  // namespace
+
+size_t activation_bytes(const tensor::Program& program, int64_t n_vocab, int64_t max_rows, int64_t max_outputs) {
+  const tensor::MemoryPlan& plan = program.memory;
+  int64_t floats = max_outputs * n_vocab;
+  for (size_t i = 0; i < plan.slot_cols.size(); ++i) {
+    floats += plan.slot_cols[i] * (plan.slot_rows[i] == tensor::RowSet::kBatch ? max_rows : max_outputs);
+  }
+  return static_cast<size_t>(floats) * sizeof(float);
+}
+
+Result<MemoryPlan> plan_memory(const MemoryNeeds& needs, size_t budget) {
+  const size_t fixed = needs.activations + needs.disk_buffers + static_cast<size_t>(needs.max_batch) * needs.state;
+  const size_t least = fixed + static_cast<size_t>(kLeastPages) * needs.page;
+  if (budget < least) {
+    constexpr double kMegabyte = 1e6;
+    return fail(
+        ErrorCode::kInvalidInput,
+        fmt::format("a memory budget of {:.0f} MB is too small: {:.0f} MB are the least for {} requests at once, "
+                    "with room for {} tokens",
+                    static_cast<double>(budget) / kMegabyte, static_cast<double>(least) / kMegabyte + 1.0,
+                    needs.max_batch, kLeastPages * tensor::kPageTokens));
+  }
+  MemoryPlan plan{.budget = budget};
+  size_t rest = budget - fixed;
+  if (needs.state > 0) plan.kept_states = std::min(static_cast<int64_t>(rest / 4 / needs.state), kMostStates);
+  rest -= static_cast<size_t>(plan.kept_states) * needs.state;
+  plan.pages = needs.page > 0 ? std::min(static_cast<int64_t>(rest / needs.page), kMostPages) : kMostPages;
+  plan.kept_pages = plan.pages / 2;
+  // Without a state to go on from, pages alone are of no use.
+  if (needs.state > 0 && plan.kept_states == 0) plan.kept_pages = 0;
+  plan.context_length = std::min(needs.context_length, plan.pages * tensor::kPageTokens);
+  return plan;
+}
+
+}  // namespace tempo9::engine

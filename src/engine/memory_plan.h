@@ -1,0 +1,38 @@
+// How the memory budget is divided: everything that serving takes beside the weights.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/result.h"
+#include "tensor/program.h"
+
+namespace tempo9::engine {
+
+// Working memory of a pass of so many rows and outputs, and its logits. Values whose lifetimes do not meet share
+// theirs.
+size_t activation_bytes(const tensor::Program& program, int64_t n_vocab, int64_t max_rows, int64_t max_outputs);
+
+// What has to be there, in bytes.
+struct MemoryNeeds {
+  size_t activations = 0;  // working memory of a pass, and its logits
+  size_t disk_buffers = 0;
+  size_t page = 0;   // K and V of a page, over all layers
+  size_t state = 0;  // recurrent state of one sequence; 0 for models without
+  int64_t max_batch = 0;
+  int64_t context_length = 0;
+};
+
+struct MemoryPlan {
+  size_t budget = 0;
+  int64_t pages = 0;        // that exist at once
+  int64_t kept_pages = 0;   // of them, pages that may be kept for requests to come
+  int64_t kept_states = 0;  // beside those of max_batch sequences
+  int64_t context_length = 0;
+};
+
+// Pages get what activations, buffers and states leave. Half of them may be kept: the rest is there for what runs and
+// goes back to the system after it. Errors: kInvalidInput with both numbers when not even a short text has room.
+Result<MemoryPlan> plan_memory(const MemoryNeeds& needs, size_t budget);
+
+}  // namespace tempo9::engine
