@@ -29,7 +29,7 @@ tree trousers umbrella wall watch wheel whip whistle window wing wire worm""".sp
 
 def words(n, seed):
     """n words in sentences; other seeds give other texts from the first word on."""
-    rng = random.Random(seed)
+    rng = random.Random(repr(seed))
     return ". ".join(" ".join(rng.choice(WORDS) for _ in range(min(12, n - i))).capitalize() for i in range(0, n, 12)) + "."
 
 

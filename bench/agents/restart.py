@@ -29,8 +29,8 @@ def main():
     model = options.model or default_model()
     ratios = []
     for number in range(options.rounds):
-        # About 1.4 tokens a word; what it is exactly is printed.
-        text = words(round(options.system_tokens / 1.4), (time.time_ns(), number))
+        # About 1.2 tokens a word; what it is exactly is printed.
+        text = words(round(options.system_tokens / 1.2), (time.time_ns(), number))
         with tempfile.TemporaryDirectory() as cache:
             start = lambda: Server(model, *options.flags.split(), binary=options.binary, cache=cache)
             with start() as server:
