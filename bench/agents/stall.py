@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """What a running stream feels when a long prompt arrives: gaps between its tokens before, and while it is read.
 
-    bench/agents/stall.py --url URL [--prompt-tokens 10000] [--rounds 3] [--model NAME]
+    bench/agents/stall.py --url URL [--prompt-tokens 10000] [--rounds 3] [--model NAME] [--ban 0,2]
 
+--ban names token ids that the stream must not write, so that it does not end: those of the model's end tokens.
 Prints, per round, the median gap before and the p99 and longest gap while the long prompt is read, and their ratios.
 """
 import argparse
@@ -43,7 +44,8 @@ def one_round(options, number):
 
     prompt = f"Count from one to two thousand in words, one per line. Round {options.seed} {number}."
     try:
-        chat(options.url, [{"role": "user", "content": prompt}], 4000, options.model, on_token=on_token)
+        bias = {token: -100 for token in options.ban.split(",") if token}
+        chat(options.url, [{"role": "user", "content": prompt}], 4000, options.model, on_token=on_token, logit_bias=bias)
     except Enough:
         pass
     started.set()
@@ -63,6 +65,7 @@ def main():
     parser.add_argument("--url", default="http://127.0.0.1:11435")
     parser.add_argument("--model", default="default")
     parser.add_argument("--prompt-tokens", type=int, default=10000)
+    parser.add_argument("--ban", default="")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seed", default=str(time.time_ns()))
     options = parser.parse_args()

@@ -72,7 +72,9 @@ std::string_view name_of(const kv::Difference& difference, int64_t n_reused, con
       break;
   }
   if (is_control(difference.stored) || is_control(difference.given)) return "template";
-  return difference.n_common < kHeaderTokens ? "header" : "edit";
+  const bool is_early = difference.n_common < kHeaderTokens;
+  if (!difference.resumes) return is_early ? "new" : "branch";
+  return is_early ? "header" : "edit";
 }
 
 class EngineThread final : public Engine {

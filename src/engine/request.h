@@ -71,8 +71,8 @@ struct Usage {
   int64_t cached_tokens = 0;  // of the prompt, not computed again
   int64_t common_tokens = 0;  // of the prompt, that the most similar kept text has too
   // Why the prompt's rest was computed: "-" (there was none), "new", "longer" (it goes on where a kept text ends),
-  // "header" (it differs near its beginning), "template" (it differs in a control token), "edit", "evicted", "state"
-  // (recurrent layers: no state was kept nearer).
+  // "branch" (kept texts go on otherwise), "header" or "edit" (they differ near their beginning, or later, and are
+  // alike again), "template" (they differ in a control token), "evicted", "state" (no recurrent state was kept nearer).
   std::string_view uncached_because = "-";
   int64_t completion_tokens = 0;
   double queue_ms = 0.0;    // submit to first row

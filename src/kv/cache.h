@@ -67,6 +67,7 @@ struct Difference {
   int64_t n_common = 0;
   std::optional<int32_t> stored;  // a token with which kept text goes on, where one in memory does
   std::optional<int32_t> given;   // that of this text
+  bool resumes = false;           // with kDiffers: what follows is mostly alike again, token by token
 };
 
 // Pages are 32 tokens of every layer of a pool; layers with the same window share a pool. Address space for
