@@ -103,7 +103,7 @@ def main():
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--model")
     parser.add_argument("--binary", default=BINARY)
-    parser.add_argument("--flags", default="--max-length 4096 --max-batch 8")
+    parser.add_argument("--flags", default="--max-length 4096 --max-batch 8 --memory 1G")
     options = parser.parse_args()
     seconds = 60 * options.minutes
 
