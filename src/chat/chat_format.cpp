@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "chat/history.h"
 
 namespace tempo9::chat {
@@ -81,6 +84,37 @@ Json messages_json(const std::vector<Message>& messages) {
   return list;
 }
 
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  const size_t begin = text.find_first_not_of(kSpace);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
+}
+
+// Whether the template itself wrote some of the bytes.
+bool is_of_template(const Rendered& rendered, size_t begin, size_t end) {
+  return std::ranges::any_of(rendered.trusted,
+                             [&](const auto& range) { return range.begin < end && begin < range.end; });
+}
+
+// Without what follows the last message's text. The template may have taken white space off its ends.
+Result<Rendered> cut_behind(Rendered rendered, const Message& last) {
+  const std::string_view text = trimmed(last.content);
+  if (text.empty()) return fail(ErrorCode::kInvalidInput, "The message to continue has no text.");
+  size_t begin = rendered.text.rfind(text);
+  while (begin != std::string::npos && begin > 0 && is_of_template(rendered, begin, begin + text.size())) {
+    begin = rendered.text.rfind(text, begin - 1);
+  }
+  if (begin == std::string::npos || is_of_template(rendered, begin, begin + text.size())) {
+    return fail(Error(ErrorCode::kUnsupported, "The chat template does not show the text of the message to continue.")
+                    .with_reason("template_error"));
+  }
+  const size_t end = begin + text.size();
+  rendered.text.resize(end);
+  std::erase_if(rendered.trusted, [&](const auto& range) { return range.begin >= end; });
+  return rendered;
+}
+
 }  // namespace
 
 ChatFormat ChatFormat::create(const gguf::Metadata& metadata, const tokenizer::Tokenizer& tokenizer) {
@@ -116,7 +150,7 @@ const ChatFormat::Source& ChatFormat::source_for(const Conversation& conversatio
 
 void ChatFormat::probe() {
   const Source& source = with_tools_.parsed ? with_tools_ : default_;
-  traits_ = probe_template([&](const Json& given) -> std::optional<std::string> {
+  const auto render = [&](const Json& given) -> std::optional<std::string> {
     Json variables = given;
     variables["add_generation_prompt"] = true;
     variables["bos_token"] = bos_token_;
@@ -124,7 +158,9 @@ void ChatFormat::probe() {
     auto rendered = render_with(source, variables, {});
     if (!rendered) return std::nullopt;
     return std::move(rendered->text);
-  });
+  };
+  traits_ = probe_template(render);
+  can_think_ = source.mentions_reasoning || source.efforts != Efforts::kNone || switches_thinking(render);
   // gpt-oss shows one call of a message, whatever there are.
   if (dialect_->name == "harmony") traits_.takes_parallel_calls = false;
 }
@@ -136,7 +172,11 @@ ChatFormat::Source ChatFormat::parse(std::string_view source) {
   if (source.find("reasoning_effort") != std::string_view::npos) {
     efforts = source.find("xhigh") != std::string_view::npos ? Efforts::kToXhigh : Efforts::kToHigh;
   }
-  return {.parsed = std::make_shared<const Template>(*std::move(parsed)), .problem = "", .efforts = efforts};
+  const auto mentions = [&](std::string_view mark) { return source.find(mark) != std::string_view::npos; };
+  return {.parsed = std::make_shared<const Template>(*std::move(parsed)),
+          .problem = "",
+          .efforts = efforts,
+          .mentions_reasoning = mentions("<think>") || mentions("[THINK]")};
 }
 
 // The template's own level; some raise for any other word. Thinking cannot be switched off by it.
@@ -158,12 +198,16 @@ Result<Rendered> ChatFormat::render(const Conversation& conversation, std::chron
   // A template may write '<|' + message.role + '|>'. The role is one of four words, whoever sent the message.
   options.trusted_variables.emplace_back("messages[].role");
   const Source& source = source_for(conversation);
-  Json variables = template_variables(adapt_conversation(conversation, traits_), bos_token_, eos_token_);
+  const Conversation adapted = adapt_conversation(conversation, traits_);
+  Json variables = template_variables(adapted, bos_token_, eos_token_);
   const bool has_effort = !conversation.reasoning_effort.empty() && !variables.contains("reasoning_effort");
   if (has_effort && source.efforts != Efforts::kNone) {
     variables["reasoning_effort"] = effort_level(source.efforts, conversation.reasoning_effort);
   }
-  return render_with(source, variables, options);
+  if (!conversation.continues_last) return render_with(source, variables, options);
+  variables["add_generation_prompt"] = false;
+  T9_TRY(rendered, render_with(source, variables, options));
+  return cut_behind(std::move(rendered), adapted.messages.back());
 }
 
 Result<Rendered> ChatFormat::render_raw(const Json& variables, std::chrono::system_clock::time_point now) const {

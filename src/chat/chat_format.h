@@ -38,6 +38,8 @@ class ChatFormat {
   const tools::Dialect& dialect() const { return *dialect_; }
   // What the template can take as it is; of the one for conversations with tools if there are two.
   const TemplateTraits& traits() const { return traits_; }
+  // Whether the template has a way to switch thinking on and off, or has a place for it in the assistant's messages.
+  bool can_think() const { return can_think_; }
   // Why there is no usable template; empty when there is one.
   const std::string& problem() const { return default_.problem; }
 
@@ -53,6 +55,7 @@ class ChatFormat {
     std::shared_ptr<const Template> parsed;
     std::string problem;
     Efforts efforts = Efforts::kNone;
+    bool mentions_reasoning = false;
   };
 
   static Source parse(std::string_view source);
@@ -66,6 +69,7 @@ class ChatFormat {
 
   const tools::Dialect* dialect_ = nullptr;
   TemplateTraits traits_;
+  bool can_think_ = false;
   std::string bos_token_;
   std::string eos_token_;
 };

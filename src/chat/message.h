@@ -33,6 +33,8 @@ struct Conversation {
   std::vector<Message> messages;
   std::vector<Json> tools;  // {"type":"function","function":{…}}, client key order
   bool add_generation_prompt = true;
+  // The prompt ends with the text of the last message, which is the assistant's: the answer goes on with it.
+  bool continues_last = false;
   Json template_kwargs = Json::object();  // chat_template_kwargs and what dialects derive (enable_thinking, …)
   // none, minimal, low, medium, high, xhigh or max; empty when the client did not say. A template is given the level of
   // its own that comes nearest, unless template_kwargs has one.

@@ -69,26 +69,27 @@ Result<std::string> required_string(const Json& object, const char* key, const s
   return optional_string(object, key, path);
 }
 
-// Text of one content part.
-Result<std::string> part_text(const Json& part, const std::string& path) {
+// Text of one content part of a message of `role`.
+Result<std::string> part_text(const Json& part, Role role, const std::string& path) {
   if (!part.is_object()) return wrong_type(path, "an object", part);
   T9_TRY(type, required_string(part, "type", path));
   if (type == "text" || type == "input_text" || type == "output_text") return required_string(part, "text", path);
   if (type == "refusal") return required_string(part, "refusal", path);
-  if (type == "image_url" || type == "input_image")
-    return unsupported_content(path, "image input needs a vision tower; start the server with --tower");
+  const bool is_image = type == "image_url" || type == "input_image";
+  if (is_image && role == Role::kTool) return std::string(kImageNote);
+  if (is_image) return unsupported_content(path, "image input needs a vision tower; start the server with --tower");
   if (type == "input_audio" || type == "file" || type == "input_file")
     return unsupported_content(path, fmt::format("content parts of type '{}' are not supported", type));
   return wrong_value(path + ".type", fmt::format("Invalid value for '{}.type': '{}'.", path, type));
 }
 
 // A string, or parts whose texts are joined without a separator.
-Result<std::string> content_text(const Json& content, const std::string& path) {
+Result<std::string> content_text(const Json& content, Role role, const std::string& path) {
   if (content.is_string()) return content.get<std::string>();
   if (!content.is_array()) return wrong_type(path, "a string or an array of content parts", content);
   std::string text;
   for (size_t i = 0; i < content.size(); ++i) {
-    T9_TRY(piece, part_text(content[i], fmt::format("{}[{}]", path, i)));
+    T9_TRY(piece, part_text(content[i], role, fmt::format("{}[{}]", path, i)));
     text += piece;
   }
   return text;
@@ -171,7 +172,7 @@ Result<Message> parse_message(const Json& item, const std::string& path) {
   message.name = std::move(name);
   auto content = item.find("content");
   if (content != item.end() && !content->is_null()) {
-    T9_TRY(text, content_text(*content, path + ".content"));
+    T9_TRY(text, content_text(*content, role, path + ".content"));
     message.content = std::move(text);
   }
   if (role == Role::kAssistant) T9_TRY_VOID(read_assistant_fields(item, path, message));

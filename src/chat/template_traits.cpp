@@ -115,4 +115,13 @@ TemplateTraits probe_template(const RenderProbe& render) {
   return traits;
 }
 
+bool switches_thinking(const RenderProbe& render) {
+  const auto with = [&](bool is_on) {
+    return render({{"messages", Json::array({message("user", "u")})}, {"tools", nullptr}, {"enable_thinking", is_on}});
+  };
+  const auto on = with(true);
+  const auto off = with(false);
+  return on && off && on != off;
+}
+
 }  // namespace tempo9::chat

@@ -29,4 +29,7 @@ using RenderProbe = std::function<std::optional<std::string>(const Json& variabl
 
 TemplateTraits probe_template(const RenderProbe& render);
 
+// Whether `enable_thinking` makes a difference.
+bool switches_thinking(const RenderProbe& render);
+
 }  // namespace tempo9::chat

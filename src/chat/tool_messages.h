@@ -1,11 +1,16 @@
 // What the readers of every API's messages have in common about tools.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "chat/message.h"
 
 namespace tempo9::chat {
+
+// Stands in a tool's result for an image that nobody can look at. A refusal would end the conversation: clients send
+// the same history with every turn.
+inline constexpr std::string_view kImageNote = "[image left out: this server has no vision tower]";
 
 // The arguments of a call in a conversation's history, as clients send them back: an object, or JSON text that holds
 // one. Absent or blank means none; other text stays as it came.

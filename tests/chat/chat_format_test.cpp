@@ -84,6 +84,34 @@ const char* const kHello = R"({"messages":[{"role":"user","content":"hi"}]})";
 const char* const kWithTool = R"({"messages":[{"role":"user","content":"hi"}],
                                   "tools":[{"type":"function","function":{"name":"f"}}]})";
 
+TEST(ChatFormat, AContinuedAnswerBeginsBehindTheLastMessagesText) {
+  const ChatFormat format = ChatFormat::from_source(
+      "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content | trim }} end<|im_end|>\n"
+      "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",
+      "<s>", "</s>");
+  Conversation conversation =
+      conversation_of(R"({"messages":[{"role":"user","content":"end"},{"role":"assistant","content":" The end "}]})");
+  conversation.continues_last = true;
+  const auto rendered = format.render(conversation);
+  EXPECT_EQ(text_of(rendered), "<|im_start|>user\nend end<|im_end|>\n<|im_start|>assistant\nThe end");
+  ASSERT_TRUE(rendered);
+  EXPECT_LE(rendered->trusted.back().end, rendered->text.size());
+  // The same word in what the template wrote is not the message's.
+  conversation.messages.back().content = "end";
+  EXPECT_EQ(text_of(format.render(conversation)), "<|im_start|>user\nend end<|im_end|>\n<|im_start|>assistant\nend");
+  conversation.messages.back().content = " \n";
+  EXPECT_TRUE(text_of(format.render(conversation)).starts_with("ERROR"));
+}
+
+TEST(ChatFormat, TemplatesTellWhetherTheModelThinks) {
+  const auto can_think = [](std::string_view source) { return ChatFormat::from_source(source, "", "").can_think(); };
+  EXPECT_FALSE(can_think("{% for m in messages %}{{ m.content }}{% endfor %}"));
+  EXPECT_TRUE(
+      can_think("{{ messages[0].content }}{% if enable_thinking is defined and not enable_thinking %}x{% endif %}"));
+  EXPECT_TRUE(can_think("{{ messages[0].content }}<think>"));
+  EXPECT_TRUE(can_think("{{ messages[0].content }}{{ reasoning_effort }}"));
+}
+
 TEST(ChatFormat, VariablesOfAConversation) {
   const Conversation conversation = conversation_of(R"({"messages":[
     {"role":"developer","content":"one"},{"role":"system","content":"two"},

@@ -133,6 +133,12 @@ TEST(OpenAiMessages, ErrorsNameTheField) {
   expect_error(R"({"messages":[{"role":"user","content":[{"type":"text","text":"x"},{"type":"image_url",
                    "image_url":{"url":"data:image/png;base64,AA"}}]}]})",
                "messages[0].content[1]", "unsupported_content");
+  // A refused screenshot in a tool's result would end the conversation with every later turn.
+  const auto result = parse_openai_messages(Json::parse(R"([{"role":"assistant","tool_calls":[{"id":"a",
+      "function":{"name":"shot"}}]},{"role":"tool","tool_call_id":"a","content":[{"type":"text","text":"done "},
+      {"type":"image_url","image_url":{"url":"data:image/png;base64,AA"}}]}])"));
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->back().content, "done " + std::string(kImageNote));
   expect_error(R"({"messages":[{"role":"assistant","tool_calls":[{"id":"a"}]}]})", "messages[0].tool_calls[0].function",
                "missing_required_parameter");
   expect_error(R"({"messages":[{"role":"assistant","tool_calls":{}}]})", "messages[0].tool_calls", "invalid_type");
