@@ -124,6 +124,7 @@ AnswerUpdate AnswerReader::read(const engine::Event& event) {
 
 void AnswerReader::read_text(const engine::Event& event, AnswerUpdate& update) {
   n_tokens_ += static_cast<int64_t>(event.tokens.size());
+  update.tokens = event.tokens;
   for (const engine::TokenInfo& info : event.logprobs) logprobs_.add(info);
   if (!parser_) {
     std::vector<AnswerEvent> events;

@@ -30,8 +30,11 @@ struct AnswerUsage {
 };
 
 struct AnswerUpdate {
+  // Which of the answers this belongs to, where a request asks for several: prompt by prompt, choice by choice.
+  int32_t choice = 0;
   // Reasoning, content and calls, in order; chat/tools/answer_event.h. Content never holds a stop string.
   std::vector<chat::tools::AnswerEvent> events;
+  std::vector<int32_t> tokens;  // sampled since the last update
   // Of the tokens whose text became content with this update. Their bytes join to the content.
   std::vector<engine::TokenInfo> logprobs;
   // Set on the last update, and only there.

@@ -28,15 +28,33 @@ struct SamplingFields {
 // A JSON Schema that the answer's content is held to.
 struct OutputSchema {
   chat::Json schema;
-  bool is_strict = false;  // objects are closed, and a keyword that cannot be enforced is an error
+  bool is_strict = false;                 // objects are closed, and a keyword that cannot be enforced is an error
+  std::string field = "response_format";  // where the client asked for it, for errors
 };
+
+// A prompt as the client wrote it. Control tokens that its text writes out are control tokens.
+struct RawPrompt {
+  std::vector<int32_t> ids;  // stand before the text
+  std::string text;
+};
+
+// What an empty request of Ollama's API asks for. The model is always there, and stays: there is nothing to do.
+enum class Residency : uint8_t { kNone, kLoad, kUnload };
 
 struct ChatRequest {
   std::string model;  // the name to answer with
   bool stream = false;
   bool include_usage = false;
   chat::Conversation conversation;
+  std::vector<int32_t> context;  // ids that stand before the conversation's prompt
+  bool drops_oldest = false;     // a conversation that does not fit loses its oldest messages; else it is refused
+  // Not empty: these are asked in place of the conversation, and the answers are the model's text as it is.
+  std::vector<RawPrompt> raw_prompts;
+  Residency residency = Residency::kNone;  // not kNone: nothing is generated
+  int64_t n_choices = 1;                   // answers to each prompt
+  bool echoes_prompt = false;              // an answer to a raw prompt begins with it
   SamplingFields sampling;
+  SamplingFields sampling_defaults;   // the dialect's own, where neither the client nor the model file says anything
   std::optional<int64_t> max_tokens;  // absent: to the end of the context
   std::vector<std::string> stop;
   bool parallel_tool_calls = true;   // false: the answer ends after its first call

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "server/answer_update.h"
@@ -23,7 +24,10 @@ class AnswerWriter {
 
   // The request is queued: what is sent at once, before there is a first token.
   virtual std::optional<http::Piece> begin(int64_t prompt_tokens) = 0;
-  // What comes next; nothing when it calls for no bytes. The last update gives a last piece.
+  // The ids of a prompt, before begin(); for dialects that hand them out.
+  virtual void note_prompt(const std::vector<int32_t>&) {}
+  // What comes next; nothing when it calls for no bytes. The last update of the last choice, and an error of any, give
+  // a last piece.
   virtual std::optional<http::Piece> write(const AnswerUpdate& update) = 0;
   virtual std::string_view keep_alive() const { return {}; }
 };
@@ -33,6 +37,8 @@ struct GenerationDialect {
   Result<ChatRequest> (*parse)(std::string body, const App& app);
   std::unique_ptr<AnswerWriter> (*make_writer)(const ChatRequest& request, const App& app, std::string request_id);
   http::Response (*write_error)(const Error& error, std::string_view request_id);
+  // The answer to a request that asks for residency only; null where the dialect has no such thing.
+  http::Response (*write_residency)(const ChatRequest& request) = nullptr;
 };
 
 // `dialect` and `app` outlive the answer.

@@ -23,4 +23,8 @@ std::string random_base62(size_t n_characters) {
   return random_text(n_characters, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz");
 }
 
+std::string random_base36(size_t n_characters) {
+  return random_text(n_characters, "0123456789abcdefghijklmnopqrstuvwxyz");
+}
+
 }  // namespace tempo9::server

@@ -213,4 +213,10 @@ std::string_view json_type_name(const Json& value) {
 
 std::string dump_json(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
+std::string dump_json_with(const Json& object, std::string_view name, std::string_view value) {
+  std::string text = dump_json(object);
+  text.pop_back();
+  return fmt::format("{}{}\"{}\":{}}}", text, object.empty() ? "" : ",", name, value);
+}
+
 }  // namespace tempo9::server

@@ -21,4 +21,7 @@ std::string_view json_type_name(const Json& value);
 // One line. Never throws: text that is not UTF-8 is repaired.
 std::string dump_json(const Json& value);
 
+// `object` with one more member, whose value is JSON text as it is: numbers in it keep their digits.
+std::string dump_json_with(const Json& object, std::string_view name, std::string_view value);
+
 }  // namespace tempo9::server

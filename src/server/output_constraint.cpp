@@ -77,7 +77,7 @@ GrammarResult compile_schema(const OutputSchema& output, grammar::GrammarCache& 
                                        output.schema,
                                        {.closed_objects = output.is_strict, .refuse_unenforced = output.is_strict});
                                  }),
-                    "response_format");
+                    output.field);
 }
 
 // `tool` as a client declares it.
@@ -117,7 +117,11 @@ Result<engine::Constraint> make_constraint(const ChatRequest& request, const cha
                                            chat::tools::Start start, grammar::GrammarCache& grammars) {
   engine::Constraint constraint;
   if (!request.output_schema && !request.requires_call) return constraint;
-  const std::string_view field = request.requires_call ? "tool_choice" : "response_format";
+  const std::string field = request.requires_call ? "tool_choice" : request.output_schema->field;
+  if (!request.requires_call && !request.conversation.tools.empty()) {
+    // The schema would hold the content from its first token, so that no tool could be called.
+    return unsupported(field, "a schema together with tools", dialect.name);
+  }
   if (start == chat::tools::Start::kInReasoning) {
     constraint.begins_after = closer_of(dialect.reasoning_opener);
     if (constraint.begins_after.empty()) return unsupported(field, "constrained output after reasoning", dialect.name);

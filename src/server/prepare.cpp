@@ -7,25 +7,33 @@
 
 #include "chat/prompt_tokens.h"
 #include "server/output_constraint.h"
+#include "server/truncation.h"
 
 namespace tempo9::server {
 
 namespace {
 
-// Later sources fill what earlier ones leave out: request, model file, dialect.
-engine::SamplingParams resolve_sampling(const SamplingFields& asked, const SamplingDefaults& of_model) {
+// Later sources fill what earlier ones leave out: request, model file, dialect, and what changes nothing.
+template <class T, class... Sources>
+T first_of(T neutral, const Sources&... sources) {
+  std::optional<T> found;
+  ((found = found || !sources ? found : std::optional<T>(static_cast<T>(*sources))), ...);
+  return found.value_or(neutral);
+}
+
+engine::SamplingParams resolve_sampling(const SamplingFields& asked, const SamplingDefaults& of_model,
+                                        const SamplingFields& of_dialect) {
   const engine::SamplingParams neutral;
   engine::SamplingParams params;
-  params.temperature =
-      static_cast<float>(asked.temperature.value_or(of_model.temperature.value_or(neutral.temperature)));
-  params.top_p = static_cast<float>(asked.top_p.value_or(of_model.top_p.value_or(neutral.top_p)));
-  params.top_k = static_cast<int32_t>(asked.top_k.value_or(of_model.top_k.value_or(neutral.top_k)));
-  params.min_p = static_cast<float>(asked.min_p.value_or(of_model.min_p.value_or(neutral.min_p)));
-  params.repetition_penalty = static_cast<float>(
-      asked.repetition_penalty.value_or(of_model.repetition_penalty.value_or(neutral.repetition_penalty)));
-  params.repeat_last_n = static_cast<int32_t>(asked.repeat_last_n.value_or(neutral.repeat_last_n));
-  params.presence_penalty = static_cast<float>(asked.presence_penalty.value_or(neutral.presence_penalty));
-  params.frequency_penalty = static_cast<float>(asked.frequency_penalty.value_or(neutral.frequency_penalty));
+  params.temperature = first_of(neutral.temperature, asked.temperature, of_model.temperature, of_dialect.temperature);
+  params.top_p = first_of(neutral.top_p, asked.top_p, of_model.top_p, of_dialect.top_p);
+  params.top_k = first_of(neutral.top_k, asked.top_k, of_model.top_k, of_dialect.top_k);
+  params.min_p = first_of(neutral.min_p, asked.min_p, of_model.min_p, of_dialect.min_p);
+  params.repetition_penalty = first_of(neutral.repetition_penalty, asked.repetition_penalty,
+                                       of_model.repetition_penalty, of_dialect.repetition_penalty);
+  params.repeat_last_n = first_of(neutral.repeat_last_n, asked.repeat_last_n);
+  params.presence_penalty = first_of(neutral.presence_penalty, asked.presence_penalty);
+  params.frequency_penalty = first_of(neutral.frequency_penalty, asked.frequency_penalty);
   params.logit_bias = asked.logit_bias;
   if (asked.seed) params.seed = static_cast<uint64_t>(*asked.seed);
   // A nucleus of nothing is the most likely token alone.
@@ -85,29 +93,115 @@ AnswerOptions answer_options(const ChatRequest& request, const chat::tools::Dial
           .hide_reasoning = request.hide_reasoning};
 }
 
+// A prompt, and what follows from it.
+struct Prompt {
+  std::vector<int32_t> ids;
+  AnswerOptions answer;
+  engine::Constraint constraint;
+};
+
+// `begin` stands before the text, which then is not the beginning: without a BOS.
+Result<std::vector<int32_t>> encode_behind(const std::vector<int32_t>& begin, const chat::Rendered& rendered,
+                                           const tokenizer::Tokenizer& tokenizer, int64_t context_length,
+                                           const std::function<bool()>& is_cancelled) {
+  const auto n_begin = static_cast<int64_t>(begin.size());
+  if (n_begin >= context_length) return fail(does_not_fit(n_begin, context_length));
+  auto ids = encode(rendered, tokenizer, context_length - n_begin, is_cancelled);
+  if (begin.empty()) return ids;
+  if (!ids) {
+    if (const auto& overflow = ids.error().overflow()) {
+      return fail(does_not_fit(overflow->n_tokens + n_begin, context_length));
+    }
+    return ids;
+  }
+  if (!ids->empty() && ids->front() == tokenizer.bos()) ids->erase(ids->begin());
+  ids->insert(ids->begin(), begin.begin(), begin.end());
+  return ids;
+}
+
+Result<Prompt> prepare_conversation(const ChatRequest& request, const App& app, const Sender& sender,
+                                    const std::function<bool()>& is_cancelled) {
+  const ServerContext& context = app.context;
+  struct Attempt {
+    std::string text;
+    std::vector<int32_t> ids;
+  };
+  const auto attempt = [&](const chat::Conversation& conversation) -> Result<Attempt> {
+    T9_TRY(rendered, context.chat_format.render(conversation));
+    if (is_cancelled()) return fail(ErrorCode::kCancelled, "The client has gone.");
+    T9_TRY(ids,
+           encode_behind(request.context, rendered, context.tokenizer, context.engine.context_length(), is_cancelled));
+    return Attempt{std::move(rendered.text), std::move(ids)};
+  };
+  auto made = attempt(request.conversation);
+  if (!made && made.error().overflow() && request.drops_oldest) {
+    made = first_that_fits(request.conversation, sender.request_id, attempt, std::move(made));
+  }
+  if (!made) return std::unexpected(std::move(made).error());
+  AnswerOptions answer = answer_options(request, context.chat_format.dialect(), made->text);
+  T9_TRY(constraint, make_constraint(request, *answer.dialect, answer.parser.start, app.grammars));
+  return Prompt{std::move(made->ids), std::move(answer), std::move(constraint)};
+}
+
+// The model's text is the answer as it is: nothing is read out of it.
+Result<Prompt> prepare_raw(const ChatRequest& request, const RawPrompt& raw, const App& app,
+                           const std::function<bool()>& is_cancelled) {
+  chat::Rendered rendered{.text = raw.text, .trusted = {}};
+  if (!raw.text.empty()) rendered.trusted.push_back({0, raw.text.size()});
+  const ServerContext& context = app.context;
+  T9_TRY(ids, encode_behind(raw.ids, rendered, context.tokenizer, context.engine.context_length(), is_cancelled));
+  T9_TRY(constraint, make_constraint(request, *chat::tools::find_dialect("generic"),
+                                     chat::tools::Start::kMaybeReasoning, app.grammars));
+  return Prompt{std::move(ids), {}, std::move(constraint)};
+}
+
+Result<std::vector<Prompt>> prepare_prompts(const ChatRequest& request, const App& app, const Sender& sender,
+                                            const std::function<bool()>& is_cancelled) {
+  std::vector<Prompt> prompts;
+  for (const RawPrompt& raw : request.raw_prompts) {
+    T9_TRY(prompt, prepare_raw(request, raw, app, is_cancelled));
+    prompts.push_back(std::move(prompt));
+  }
+  if (!prompts.empty()) return prompts;
+  T9_TRY(prompt, prepare_conversation(request, app, sender, is_cancelled));
+  prompts.push_back(std::move(prompt));
+  return prompts;
+}
+
+Prepared finish(const ChatRequest& request, const Prompt& prompt, int64_t choice, const App& app,
+                const Sender& sender) {
+  engine::SamplingParams sampling =
+      resolve_sampling(request.sampling, app.context.sampling_defaults, request.sampling_defaults);
+  // Of one seed, every choice has its own numbers.
+  if (sampling.seed) *sampling.seed += static_cast<uint64_t>(choice);
+  const bool is_raw = prompt.answer.dialect == nullptr;
+  return {.engine_request = {.id = sender.request_id,
+                             .client = sender.client,
+                             .prompt = prompt.ids,
+                             .max_tokens = request.max_tokens.value_or(0),
+                             .sampling = std::move(sampling),
+                             .stop = is_raw ? request.stop : std::vector<std::string>(),
+                             .constraint = prompt.constraint,
+                             .logprobs = request.logprobs,
+                             .top_logprobs = request.top_logprobs,
+                             .shown_control = app.marker_tokens,
+                             .ignore_end = false},
+          .answer = prompt.answer};
+}
+
 }  // namespace
 
-Result<Prepared> prepare(const ChatRequest& request, const App& app, const Sender& sender,
-                         const std::function<bool()>& is_cancelled) {
-  const ServerContext& context = app.context;
-  T9_TRY_VOID(check_logit_bias(request.sampling, context.tokenizer));
-  T9_TRY(rendered, context.chat_format.render(request.conversation));
-  if (is_cancelled()) return fail(ErrorCode::kCancelled, "The client has gone.");
-  T9_TRY(prompt, encode(rendered, context.tokenizer, context.engine.context_length(), is_cancelled));
-  AnswerOptions answer = answer_options(request, context.chat_format.dialect(), rendered.text);
-  T9_TRY(constraint, make_constraint(request, *answer.dialect, answer.parser.start, app.grammars));
-  engine::Request engine_request{.id = sender.request_id,
-                                 .client = sender.client,
-                                 .prompt = std::move(prompt),
-                                 .max_tokens = request.max_tokens.value_or(0),
-                                 .sampling = resolve_sampling(request.sampling, context.sampling_defaults),
-                                 .stop = {},
-                                 .constraint = std::move(constraint),
-                                 .logprobs = request.logprobs,
-                                 .top_logprobs = request.top_logprobs,
-                                 .shown_control = app.marker_tokens,
-                                 .ignore_end = false};
-  return Prepared{std::move(engine_request), std::move(answer)};
+Result<std::vector<Prepared>> prepare(const ChatRequest& request, const App& app, const Sender& sender,
+                                      const std::function<bool()>& is_cancelled) {
+  T9_TRY_VOID(check_logit_bias(request.sampling, app.context.tokenizer));
+  T9_TRY(prompts, prepare_prompts(request, app, sender, is_cancelled));
+  std::vector<Prepared> prepared;
+  for (const Prompt& prompt : prompts) {
+    for (int64_t choice = 0; choice < request.n_choices; ++choice) {
+      prepared.push_back(finish(request, prompt, choice, app, sender));
+    }
+  }
+  return prepared;
 }
 
 Result<int64_t> count_prompt_tokens(const ChatRequest& request, const ServerContext& context,

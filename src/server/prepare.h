@@ -26,11 +26,11 @@ struct Prepared {
   AnswerOptions answer;
 };
 
-// May take long (a megabyte of prompt is tokenized here): not for network threads. `is_cancelled` is asked now and
-// then. Errors: the template's and the tokenizer's; kInvalidInput with overflow() when the prompt leaves no room for a
-// token.
-Result<Prepared> prepare(const ChatRequest& request, const App& app, const Sender& sender,
-                         const std::function<bool()>& is_cancelled);
+// One for each choice, prompt by prompt. May take long (a megabyte of prompt is tokenized here): not for network
+// threads. `is_cancelled` is asked now and then. Errors: the template's and the tokenizer's; kInvalidInput with
+// overflow() when the prompt leaves no room for a token.
+Result<std::vector<Prepared>> prepare(const ChatRequest& request, const App& app, const Sender& sender,
+                                      const std::function<bool()>& is_cancelled);
 
 // How many tokens the prompt has, however many fit the context. The same number, and the same errors otherwise, as
 // `prepare` gives.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +20,19 @@ struct ModelCard {
   std::string name;       // --name, the Ollama name, or the file's basename
   int64_t created_s = 0;  // the file's modification time, seconds since the epoch
   int64_t context_length = 0;
+  // The rest is for Ollama's API.
+  uint64_t size_bytes = 0;
+  std::string digest;  // 64 lower-case hex digits, the same as long as the file is
+  std::string family;  // general.architecture
+  int64_t n_parameters = 0;
+  int64_t n_layers = 0;
+  int64_t embedding_length = 0;
+  std::string quantization;  // "Q4_K_M"
+  std::string license;       // may be empty
+  std::string chat_template;
+  // The file's metadata as JSON, long lists of the tokenizer only if asked for (null otherwise). May be empty; any
+  // thread may call it.
+  std::function<chat::Json(bool with_lists)> metadata;
 };
 
 // What the model file recommends (general.sampling.*), where the request is silent.

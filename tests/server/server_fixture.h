@@ -32,7 +32,7 @@ class ServerTest : public ::testing::Test {
     auto started = server::Server::start({.engine = service_,
                                           .tokenizer = tokenizer_,
                                           .chat_format = chat_format_,
-                                          .model = {.name = "tiny", .created_s = 1767225600, .context_length = 4096},
+                                          .model = model_card_,
                                           .sampling_defaults = sampling_defaults_},
                                          {.port = 0, .limits = limits});
     ASSERT_TRUE(started) << started.error().message();
@@ -59,6 +59,7 @@ class ServerTest : public ::testing::Test {
   ByteTokenizer tokenizer_;
   chat::ChatFormat chat_format_ = chat::ChatFormat::from_source(kTestTemplate, "<s>", "</s>");
   server::SamplingDefaults sampling_defaults_;
+  server::ModelCard model_card_{.name = "tiny", .created_s = 1767225600, .context_length = 4096};
   std::unique_ptr<server::Server> server_;
 };
 

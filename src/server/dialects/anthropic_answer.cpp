@@ -177,13 +177,6 @@ class MessageStreamWriter : public AnswerWriter {
   int index_ = 0;  // of the open block, or of the next one
 };
 
-// `object` with one more member, whose value is JSON text: numbers in it keep their digits.
-std::string dump_with(const Json& object, std::string_view name, std::string_view value) {
-  std::string text = dump_json(object);
-  text.pop_back();
-  return fmt::format("{},\"{}\":{}}}", text, name, value);
-}
-
 class MessageObjectWriter : public AnswerWriter {
  public:
   MessageObjectWriter(Envelope envelope, bool omits_thinking)
@@ -238,8 +231,8 @@ class MessageObjectWriter : public AnswerWriter {
           {{"type", "thinking"}, {"thinking", omits_thinking_ ? "" : block.text}, {"signature", kSignature}});
     }
     if (block.kind == Kind::kCallBegin && is_object(block)) {
-      return dump_with({{"type", "tool_use"}, {"id", new_id("toolu_")}, {"name", block.name}}, "input",
-                       block.text.empty() ? "{}" : block.text);
+      return dump_json_with({{"type", "tool_use"}, {"id", new_id("toolu_")}, {"name", block.name}}, "input",
+                            block.text.empty() ? "{}" : block.text);
     }
     // A call that broke off has no object to show, only what there is of its text.
     return block.text.empty() ? std::string() : dump_json({{"type", "text"}, {"text", block.text}});
@@ -268,7 +261,7 @@ class MessageObjectWriter : public AnswerWriter {
     message["usage"]["server_tool_use"] = nullptr;
     message["usage"]["service_tier"] = "standard";
     message["usage"]["cache_creation"] = {{"ephemeral_5m_input_tokens", 0}, {"ephemeral_1h_input_tokens", 0}};
-    return dump_with(message, "content", fmt::format("[{}]", fmt::join(blocks, ",")));
+    return dump_json_with(message, "content", fmt::format("[{}]", fmt::join(blocks, ",")));
   }
 
   const Envelope envelope_;
