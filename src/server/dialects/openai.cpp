@@ -18,13 +18,15 @@ std::unique_ptr<http::Answer> handle_embeddings(http::Request request, std::stri
 }
 
 // The forms without /v1 are for clients that are given a base URL without it.
-constexpr std::array<Route, 7> kRoutes = {{{"GET, HEAD", "/v1/models", handle_openai_models},
+constexpr std::array<Route, 9> kRoutes = {{{"GET, HEAD", "/v1/models", handle_openai_models},
                                            {"GET, HEAD", "/v1/models/{id...}", handle_openai_model},
                                            {"POST", "/v1/chat/completions", handle_openai_chat},
+                                           {"POST", "/v1/completions", handle_openai_completions},
                                            {"POST", "/v1/embeddings", handle_embeddings},
                                            {"GET, HEAD", "/models", handle_openai_models},
                                            {"GET, HEAD", "/models/{id...}", handle_openai_model},
-                                           {"POST", "/chat/completions", handle_openai_chat}}};
+                                           {"POST", "/chat/completions", handle_openai_chat},
+                                           {"POST", "/completions", handle_openai_completions}}};
 
 // How an error stands in this dialect.
 struct Form {

@@ -16,6 +16,7 @@ Json openai_error_body(const Error& error);
 http::Response openai_response(const Json& body, std::string_view request_id);
 
 std::unique_ptr<http::Answer> handle_openai_chat(http::Request request, std::string id, const App& app);
+std::unique_ptr<http::Answer> handle_openai_completions(http::Request request, std::string id, const App& app);
 std::unique_ptr<http::Answer> handle_openai_models(http::Request request, std::string id, const App& app);
 std::unique_ptr<http::Answer> handle_openai_model(http::Request request, std::string id, const App& app);
 
