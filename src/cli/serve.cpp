@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/kv_disk.h"
 #include "cli/logging.h"
+#include "cli/model_card.h"
 #include "cli/ollama_store.h"
 #include "cli/served_model.h"
 #include "cli/start_summary.h"
@@ -51,9 +52,8 @@ Result<void> run_server(const ServeOptions& options, kv::disk::Options disk, Sto
   const server::ServerContext context{.engine = *engine,
                                       .tokenizer = *served.tokenizer,
                                       .chat_format = served.chat_format,
-                                      .model = {.name = served.name,
-                                                .created_s = served.file->modified_ns() / 1'000'000'000,
-                                                .context_length = engine->context_length()},
+                                      .model = make_model_card(served.file, served.model.info, served.name,
+                                                               engine->context_length()),
                                       .sampling_defaults = read_sampling_defaults(served.file->metadata())};
   T9_TRY(server, server::Server::start(context, {.port = options.port, .limits = {}}));
   signals.expect();  // whoever reads the summary may stop the server
