@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "chat/tool_messages.h"
+
 namespace tempo9::server {
 namespace {
 
@@ -66,6 +68,24 @@ TEST(AnthropicConversation, ToolUseAndResultsBecomeCallsAndToolMessages) {
         {"type":"tool_result","tool_use_id":"t1","content":[{"type":"text","text":"x"},{"type":"text","text":"y"}]}]}]})")),
             R"(user:go | assistant:Two.{Hm.}[t1 f {"z":1,"a":2}][t2 g {}] | tool(t1):x
 y | tool(t2):second | user:and then)");
+}
+
+// Field report D11: a screenshot among the results. Refusing it would end the session: it comes again with every turn.
+TEST(AnthropicConversation, AnImageInAResultBecomesANote) {
+  const auto result_with = [](std::string_view content) {
+    return read(R"({"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"shot","input":{}}]},
+        {"role":"user","content":[{"type":"tool_result","tool_use_id":"t")" +
+                std::string(content) + "}]}]}")
+        .back()
+        .content;
+  };
+  const std::string note(chat::kImageNote);
+  const std::string image = R"({"type":"image","source":{"type":"base64","media_type":"image/png","data":"AA"}})";
+  EXPECT_EQ(result_with(""), "");
+  EXPECT_EQ(result_with(R"(,"content":"shot")"), "shot");
+  EXPECT_EQ(result_with(R"(,"content":[{"type":"text","text":"shot"}])"), "shot");
+  EXPECT_EQ(result_with(R"(,"content":[{"type":"text","text":"shot"},)" + image + "]"), "shot\n" + note);
+  EXPECT_EQ(result_with(R"(,"is_error":true,"content":[)" + image + "]"), "Error: " + note);
 }
 
 TEST(AnthropicConversation, ResultsAloneMakeNoUserMessageAndMissingOnesAreEmpty) {

@@ -119,6 +119,29 @@ TEST_F(AnthropicTest, ThinkingIsSwitchedInTheTemplate) {
   EXPECT_EQ(tail(R"("thinking":{"type":"adaptive"},"output_config":{"effort":"max"})"), "Truehigh");
 }
 
+TEST_F(AnthropicTest, ForcedCallsAndSchemasHoldTheAnswer) {
+  service_.answer_with({"x"});
+  const auto constraint = [&](const std::string& fields) {
+    EXPECT_EQ(ask(message_body(fields)).status, 200) << fields;
+    return service_.next_stream()->request.constraint;
+  };
+  const std::string tool(kTool);
+  EXPECT_TRUE(constraint(tool + R"(,"tool_choice":{"type":"any"})").grammar);
+  EXPECT_TRUE(constraint(tool + R"(,"tool_choice":{"type":"tool","name":"f"})").grammar);
+  EXPECT_FALSE(constraint(tool + R"(,"tool_choice":{"type":"auto"})").grammar);
+  const std::string format = R"({"type":"json_schema","schema":{"type":"integer"}})";
+  EXPECT_TRUE(constraint("\"output_config\":{\"format\":" + format + "}").grammar);
+  EXPECT_TRUE(constraint("\"output_format\":" + format).grammar);
+}
+
+TEST_F(AnthropicTest, ALastMessageOfTheAssistantIsTheBeginningOfTheAnswer) {
+  service_.answer_with({" Oslo."});
+  const std::string body = R"({"max_tokens":9,"messages":[{"role":"user","content":"Capital?"},
+      {"role":"assistant","content":"It is: "}]})";
+  EXPECT_EQ(prompt_of(body), "<s><turn>user:Capital?<turn>assistant:It is:");
+  EXPECT_EQ(both(body)["content"][0]["text"], " Oslo.");
+}
+
 struct BadMessage {
   const char* body;
   const char* message;  // how it begins
@@ -162,13 +185,17 @@ const BadMessage kBadMessages[] = {
      "messages.1.content.0.input: expected an object, got an array"},
     {R"({"max_tokens":9,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64"}}]}]})",
      "messages.0.content.0.source: image input needs a vision tower; start the server with --tower"},
-    {R"({"max_tokens":9,"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[
-        {"type":"text","text":"shot"},{"type":"image","source":{}}]}]}]})",
-     "messages.0.content.0.content.1.source: image input needs a vision tower"},
     {R"({"max_tokens":9,"messages":[{"role":"user","content":[{"type":"document","source":{"type":"base64"}}]}]})",
      "messages.0.content.0.source: PDF input is not supported"},
-    {R"({"max_tokens":9,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"{"}]})",
-     "messages.1: continuing a message of the assistant is not supported"},
+    {R"({"max_tokens":9,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"{"}],
+        "thinking":{"type":"adaptive"}})",
+     "messages.1: continuing a message of the assistant while thinking is on is not supported"},
+    {R"({"max_tokens":9,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"{"}],
+        "tools":[{"name":"f"}],"tool_choice":{"type":"any"}})",
+     "messages.1: continuing a message of the assistant in a form that is held to is not supported"},
+    {R"({"max_tokens":9,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":[
+        {"type":"tool_use","id":"t","name":"f","input":{}}]}]})",
+     "messages.1: its calls have no results yet"},
     {"{" OK R"(,"system":5})", "system: expected a string or an array of content blocks"},
     {"{" OK R"(,"temperature":"hot"})", "temperature: expected a number, got a string"},
     {"{" OK R"(,"temperature":2.5})", "temperature: 2.5 is not between 0 and 2"},
@@ -184,18 +211,17 @@ const BadMessage kBadMessages[] = {
     {"{" OK R"(,"tool_choice":"auto"})", "tool_choice: expected an object"},
     {"{" OK R"(,"tool_choice":{}})", "tool_choice.type: field required"},
     {"{" OK R"(,"tool_choice":{"type":"maybe"}})", "tool_choice.type: 'maybe' is not auto, any, tool or none"},
-    {"{" OK R"(,"tool_choice":{"type":"any"}})", "tool_choice: a forced tool call ('any') is not supported"},
+    {"{" OK R"(,"tool_choice":{"type":"any"}})", "tool_choice.type: there are no tools to call"},
     {"{" OK R"(,"tool_choice":{"type":"tool","name":"g"}})", "tool_choice.name: there is no tool named 'g'"},
-    {"{" OK R"(,"tools":[{"name":"f"}],"tool_choice":{"type":"tool","name":"f"}})",
-     "tool_choice: a forced tool call ('tool') is not supported"},
+    {"{" OK R"(,"tools":[{"name":"f","strict":1}]})", "tools.0.strict: expected a boolean"},
     {"{" OK R"(,"thinking":{}})", "thinking.type: field required"},
     {"{" OK R"(,"thinking":{"type":"sometimes"}})", "thinking.type: 'sometimes' is not disabled"},
     {"{" OK R"(,"thinking":{"type":"enabled","budget_tokens":0}})", "thinking.budget_tokens: 0 is not at least 1"},
     {"{" OK R"(,"output_config":{"effort":"none"}})", "output_config.effort: 'none' is not low"},
-    {"{" OK R"(,"output_config":{"format":{"type":"json_schema","schema":{}}}})",
-     "output_config.format: output that is held to a schema is not supported"},
-    {"{" OK R"(,"output_format":{"type":"json_schema","schema":{}}})",
-     "output_format: output that is held to a schema is not supported"},
+    {"{" OK R"(,"output_config":{"format":{"type":"xml"}}})", "output_config.format.type: 'xml' is not json_schema"},
+    {"{" OK R"(,"output_format":{"type":"json_schema"}})", "output_format.schema: field required"},
+    {"{" OK R"(,"output_config":{"format":{"type":"json_schema","schema":{"$ref":"#/nowhere"}}}})",
+     "output_config.format: "},
 };
 #undef OK
 #undef MSG

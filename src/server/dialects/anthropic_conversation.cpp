@@ -37,7 +37,7 @@ void refuse_content(FieldReader& block, std::string_view name, std::string messa
                    .with_reason("unsupported_content"));
 }
 
-std::vector<std::string> read_texts(FieldReader& fields, std::string_view name);
+std::vector<std::string> read_texts(FieldReader& fields, std::string_view name, Role role);
 
 // Title and the like stand above the text.
 std::string below(std::initializer_list<std::optional<std::string>> headings, std::string text) {
@@ -48,31 +48,32 @@ std::string below(std::initializer_list<std::optional<std::string>> headings, st
   return all + text;
 }
 
-std::string document_text(FieldReader& block) {
+std::string document_text(FieldReader& block, Role role) {
   FieldReader source = block.nested("source");
   const std::string type = source.require_string("type");
   std::string text;
   if (type == "text") {
     text = source.require_string("data");
   } else if (type == "content") {
-    text = fmt::format("{}", fmt::join(read_texts(source, "content"), "\n"));
+    text = fmt::format("{}", fmt::join(read_texts(source, "content", role), "\n"));
   } else if (!type.empty()) {
     refuse_content(block, "source", fmt::format("PDF input is not supported (a document with the source '{}')", type));
   }
   return below({block.find_string("title")}, std::move(text));
 }
 
-std::string search_result_text(FieldReader& block) {
+std::string search_result_text(FieldReader& block, Role role) {
   return below({block.find_string("title"), block.find_string("source")},
-               fmt::format("{}", fmt::join(read_texts(block, "content"), "\n")));
+               fmt::format("{}", fmt::join(read_texts(block, "content", role), "\n")));
 }
 
 // Nothing for blocks that do not reach the prompt: new kinds come with every release of a client, and those that
 // Anthropic's servers make (server_tool_use, …) may stand in a history that began elsewhere.
-std::optional<std::string> text_of(FieldReader& block, std::string_view type) {
+std::optional<std::string> text_of(FieldReader& block, std::string_view type, Role role) {
   if (type == "text") return block.require_string("text");
-  if (type == "document") return document_text(block);
-  if (type == "search_result") return search_result_text(block);
+  if (type == "document") return document_text(block, role);
+  if (type == "search_result") return search_result_text(block, role);
+  if (type == "image" && role == Role::kTool) return std::string(chat::kImageNote);
   if (type == "image") {
     refuse_content(block, "source", "image input needs a vision tower; start the server with --tower");
   }
@@ -89,7 +90,7 @@ Message tool_result(FieldReader& block) {
   Message result;
   result.role = Role::kTool;
   result.tool_call_id = block.find_string("tool_use_id").value_or("");
-  result.content = fmt::format("{}", fmt::join(read_texts(block, "content"), "\n"));
+  result.content = fmt::format("{}", fmt::join(read_texts(block, "content", Role::kTool), "\n"));
   if (block.find_bool("is_error").value_or(false) && !mentions_error(result.content)) {
     result.content.insert(0, "Error: ");
   }
@@ -122,7 +123,7 @@ void read_block(FieldReader& block, Role role, Turn& turn) {
     turn.reasoning += block.find_string("thinking").value_or("");
   } else if (type == "tool_result") {
     turn.results.push_back(tool_result(block));
-  } else if (auto text = text_of(block, type)) {
+  } else if (auto text = text_of(block, type, role)) {
     turn.texts.push_back(*std::move(text));
   }
 }
@@ -146,8 +147,8 @@ Turn read_turn(FieldReader& fields, std::string_view name, Role role) {
 }
 
 // Where only text, and what stands for text, makes sense.
-std::vector<std::string> read_texts(FieldReader& fields, std::string_view name) {
-  return read_turn(fields, name, Role::kSystem).texts;
+std::vector<std::string> read_texts(FieldReader& fields, std::string_view name, Role role) {
+  return read_turn(fields, name, role).texts;
 }
 
 std::optional<Role> read_role(FieldReader& message) {
@@ -189,7 +190,7 @@ size_t last_user_message(const Json& messages) {
 }
 
 void read_system(FieldReader& fields, std::vector<Message>& messages) {
-  std::vector<std::string> texts = read_texts(fields, "system");
+  std::vector<std::string> texts = read_texts(fields, "system", Role::kSystem);
   for (std::string& text : texts) {
     if (text.starts_with(kBillingHeader)) text.erase(0, std::min(text.find('\n'), text.size() - 1) + 1);
   }
@@ -229,6 +230,7 @@ std::vector<Json> read_anthropic_tools(FieldReader& fields) {
     Json function = {{"name", tool.require_string("name")},
                      {"description", tool.find_string("description").value_or("")}};
     if (const Json* schema = tool.find_object("input_schema")) function["parameters"] = *schema;
+    if (tool.find_bool("strict").value_or(false)) function["strict"] = true;
     tools.push_back(chat::function_tool(std::move(function)));
   }
   return tools;

@@ -41,6 +41,17 @@ void read_thinking(FieldReader& fields, ChatRequest& request) {
   request.conversation.template_kwargs["enable_thinking"] = is_on;
 }
 
+// `format`, or `output_format` as an older beta has it: {"type":"json_schema","schema":{…}}.
+void read_format(FieldReader& fields, std::string_view name, ChatRequest& request) {
+  if (!fields.find(name)) return;
+  FieldReader format = fields.nested(name);
+  const std::string type = format.require_string("type");
+  if (type != "json_schema") format.refuse_value("type", fmt::format("'{}' is not json_schema", type));
+  const Json* schema = format.find_object("schema");
+  if (!schema) return format.refuse_missing("schema");
+  request.output_schema = OutputSchema{.schema = *schema, .is_strict = false, .field = fields.path_of(name)};
+}
+
 // The effort is that of thinking which is on; clients send it without thinking as well.
 void read_output_config(FieldReader& fields, ChatRequest& request) {
   constexpr std::string_view kEfforts[] = {"low", "medium", "high", "xhigh", "max"};
@@ -51,17 +62,15 @@ void read_output_config(FieldReader& fields, ChatRequest& request) {
     }
     if (!request.hide_reasoning) request.conversation.reasoning_effort = *effort;
   }
-  if (config.find_object("format")) config.refuse_unsupported("format", "output that is held to a schema");
-  if (fields.find_object("output_format")) {
-    fields.refuse_unsupported("output_format", "output that is held to a schema");
-  }
+  read_format(fields, "output_format", request);
+  read_format(config, "format", request);
 }
 
 bool has_tool(const chat::Conversation& conversation, std::string_view name) {
   return std::ranges::any_of(conversation.tools, [&](const Json& tool) { return tool["function"]["name"] == name; });
 }
 
-// "auto" and "none" can be kept: tools stand in the prompt or they don't. A forced call needs a grammar.
+// "none" leaves the tools out of the prompt; a forced call keeps all of them there, for the prefix cache.
 void read_tool_choice(FieldReader& fields, ChatRequest& request) {
   if (!fields.find("tool_choice")) return;
   FieldReader choice = fields.nested("tool_choice");
@@ -74,18 +83,29 @@ void read_tool_choice(FieldReader& fields, ChatRequest& request) {
     if (!has_tool(request.conversation, name)) {
       choice.refuse_value("name", fmt::format("there is no tool named '{}'", name));
     }
-    fields.refuse_unsupported("tool_choice", "a forced tool call ('tool')");
+    request.requires_call = true;
+    request.forced_tool = name;
   } else if (type == "any") {
-    fields.refuse_unsupported("tool_choice", "a forced tool call ('any')");
+    if (request.conversation.tools.empty()) choice.refuse_value("type", "there are no tools to call");
+    request.requires_call = true;
   } else if (type != "auto") {
     choice.refuse_value("type", fmt::format("'{}' is not auto, any, tool or none", type));
   }
 }
 
-void refuse_prefill(FieldReader& fields, const chat::Conversation& conversation) {
+// A last message of the assistant is the beginning of the answer.
+void read_prefill(FieldReader& fields, ChatRequest& request) {
+  const chat::Conversation& conversation = request.conversation;
   if (conversation.messages.empty() || conversation.messages.back().role != chat::Role::kAssistant) return;
-  const size_t last = fields.find_array("messages")->size() - 1;
-  fields.refuse_unsupported(fmt::format("messages[{}]", last), "continuing a message of the assistant");
+  request.conversation.continues_last = true;
+  const std::string last = fmt::format("messages[{}]", fields.find_array("messages")->size() - 1);
+  if (!conversation.messages.back().tool_calls.empty()) {
+    fields.refuse_value(last, "its calls have no results yet");
+  } else if (!request.hide_reasoning) {
+    fields.refuse_unsupported(last, "continuing a message of the assistant while thinking is on");
+  } else if (request.requires_call || request.output_schema) {
+    fields.refuse_unsupported(last, "continuing a message of the assistant in a form that is held to");
+  }
 }
 
 // What the prompt is made of.
@@ -96,7 +116,7 @@ void read_prompt(FieldReader& fields, const App& app, ChatRequest& request) {
   read_tool_choice(fields, request);
   read_thinking(fields, request);
   read_output_config(fields, request);
-  refuse_prefill(fields, request.conversation);
+  read_prefill(fields, request);
 }
 
 }  // namespace
