@@ -1,15 +1,29 @@
 """A list of checks, run one after the other against a server; used by the client tests beside this file."""
+import importlib.metadata
 import sys
 import time
 import traceback
 import urllib.request
 
+# The columns of the matrix in docs/clients.md.
+FEATURES = ("text", "stream", "tools", "parallel tools", "reasoning", "structured output", "images refused", "errors",
+            "usage", "abort")
 CHECKS = []
 
 
 def check(function):
     CHECKS.append(function)
     return function
+
+
+def proves(*features):
+    """Above @check: what of the client the check shows to work."""
+    assert set(features) <= set(FEATURES), features
+
+    def mark(function):
+        function.features = features
+        return function
+    return mark
 
 
 class Server:
@@ -34,9 +48,18 @@ class Server:
         return value
 
 
-def run_all(*arguments):
+def print_matrix(client, packages, failed):
+    """The line of the matrix that scripts/test-clients collects."""
+    proven = {feature for function in CHECKS for feature in getattr(function, "features", ())}
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
+    verdicts = ["FAIL" if f in failed else "pass" if f in proven else "-" for f in FEATURES]
+    print("\t".join(["matrix", client, versions, *verdicts]))
+
+
+def run_all(*arguments, client=None, packages=()):
     """Runs every check with the arguments; prints failures and the count; gives the exit code."""
-    failed = 0
+    failures = 0
+    failed = set()
     for function in CHECKS:
         started = time.monotonic()
         try:
@@ -45,7 +68,10 @@ def run_all(*arguments):
         except Exception:
             traceback.print_exc(file=sys.stdout)
             verdict = "FAILED"
-            failed += 1
+            failures += 1
+            failed.update(getattr(function, "features", ()))
         print(f"{verdict:6} {time.monotonic() - started:6.1f} s  {function.__name__.replace('_', ' ')}", flush=True)
-    print(f"{len(CHECKS) - failed} passed, {failed} failed")
-    return 1 if failed else 0
+    print(f"{len(CHECKS) - failures} passed, {failures} failed")
+    if client:
+        print_matrix(client, packages, failed)
+    return 1 if failures else 0

@@ -195,7 +195,7 @@ def errors_are_the_clients_own_exceptions(client, server):
     expect_error(bad, lambda: ask(client, "x", temperature=9), "temperature: 9 is not between 0 and 2")
     expect_error(bad, lambda: ask(client, "x", max_tokens=0), "max_tokens: 0 is not at least 1")
     expect_error(bad, lambda: ask(client, "x", messages=[]), "messages: at least one message is needed")
-    expect_error(bad, lambda: ask(client, "x", tool_choice={"type": "any"}), "tool_choice: a forced tool call ('any')")
+    expect_error(bad, lambda: ask(client, "x", tool_choice={"type": "any"}), "tool_choice.type: there are no tools to call")
     image = [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}]
     expect_error(bad, lambda: ask(client, image), "messages.0.content.0.source: image input needs a vision tower")
     expect_error(anthropic.NotFoundError, lambda: client.messages.batches.list(), "There is no GET /v1/messages/batches")

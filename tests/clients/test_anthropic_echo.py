@@ -4,11 +4,12 @@
 
 Tool calls, thoughts and what else a model would have to be made to say. scripts/test-clients runs this.
 """
+import json
 import sys
 
 import anthropic
 
-from checks import Server, check, run_all
+from checks import Server, check, proves, run_all
 
 WEATHER = {"name": "weather", "description": "The weather.",
            "input_schema": {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}}}
@@ -29,6 +30,15 @@ def ask_streamed(client, text, **fields):
         return stream.get_final_message()
 
 
+def expect_error(client, text, **fields):
+    try:
+        ask(client, "x", **fields)
+    except anthropic.BadRequestError as error:
+        assert text in error.message, error.message
+        return
+    raise AssertionError(f"no error; expected {text!r}")
+
+
 def blocks(message):
     return [block.to_dict() for block in message.content]
 
@@ -44,12 +54,14 @@ def both(client, text, **fields):
 
 
 @check
+@proves("text", "stream")
 def text_is_the_text(client, server):
     text = "Gr\u00fc\u00dfe \U0001F600 \"quoted\" \\ \t"
     assert both(client, text).content[0].text == text
 
 
 @check
+@proves("tools")
 def a_call_is_typed_by_its_schema(client, server):
     answer = both(client, CALL % "Oslo")
     assert answer.stop_reason == "tool_use" and len(answer.content) == 1
@@ -59,6 +71,7 @@ def a_call_is_typed_by_its_schema(client, server):
 
 
 @check
+@proves("parallel tools", "reasoning")
 def thought_text_and_parallel_calls_keep_their_order(client, server):
     text = "<think>\nTwo cities.\n</think>\n\nChecking both.\n" + CALL % "Oslo" + "\n" + CALL % "Rome"
     answer = both(client, text, thinking=THINKING)
@@ -100,6 +113,7 @@ def a_call_that_breaks_off_is_told_as_it_is(client, server):
 
 
 @check
+@proves("usage")
 def the_usage_of_a_stream_is_that_of_the_whole_answer(client, server):
     text = "<think>Hm.</think>" + CALL % "Oslo"
     ask(client, text)
@@ -118,6 +132,55 @@ def events_come_in_the_order_of_the_api(client, server):
         messages=[{"role": "user", "content": text}])]
     assert kinds[0] == "message_start" and kinds[-2:] == ["message_delta", "message_stop"]
     assert kinds.count("content_block_start") == kinds.count("content_block_stop") == 3
+
+
+@check
+@proves("structured output")
+def a_schema_is_taken(client, server):
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"],
+              "additionalProperties": False}
+    answer = both(client, '{"city": "Oslo"}', tools=[],
+                  output_config={"format": {"type": "json_schema", "schema": schema}})
+    assert json.loads(answer.content[0].text) == {"city": "Oslo"}
+
+
+@check
+def a_forced_call_is_taken(client, server):
+    for choice in ({"type": "any"}, {"type": "tool", "name": "weather"}):
+        assert both(client, CALL % "Oslo", tool_choice=choice).stop_reason == "tool_use"
+
+
+@check
+def an_answer_goes_on_with_the_last_message(client, server):
+    messages = [{"role": "user", "content": "SAY:Oslo"}, {"role": "assistant", "content": "It is "}]
+    assert ask(client, "", messages=messages).content[0].text == "Oslo"
+
+
+@check
+@proves("images refused")
+def images_are_refused_by_name_and_noted_in_results(client, server):
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aaaa"}}
+    expect_error(client, "vision tower", messages=[{"role": "user", "content": [image]}])
+    messages = [{"role": "user", "content": "go"},
+                {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "weather", "input": {}}]},
+                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": [image]}]}]
+    assert "image left out" in ask(client, "", messages=messages).content[0].text
+
+
+@check
+@proves("errors")
+def errors_say_the_path(client, server):
+    expect_error(client, "temperature: ", temperature=7)
+    expect_error(client, "prompt is too long: ", messages=[{"role": "user", "content": "x" * 1_100_000}])
+
+
+@check
+@proves("abort")
+def a_client_that_stops_reading_ends_the_answer(client, server):
+    with client.messages.stream(model="any", max_tokens=100_000,
+                                messages=[{"role": "user", "content": "x" * 100_000}]) as stream:
+        next(iter(stream.text_stream))
+    assert ask(client, "next").content[0].text == "next"
 
 
 @check
@@ -144,7 +207,7 @@ def main():
         raise SystemExit(__doc__)
     server = Server(sys.argv[1])
     client = anthropic.Anthropic(base_url=server.url, api_key="none", timeout=60, max_retries=0)
-    return run_all(client, server)
+    return run_all(client, server, client="anthropic (Python)", packages=("anthropic",))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "server/byte_tokenizer.h"
 #include "server/scripted_service.h"
@@ -20,28 +21,55 @@ namespace tempo9::testing {
 namespace {
 
 constexpr std::string_view kTemplate =
-    "{# <tool_call> #}{% if tools %}<turn>tools:{{ tools | tojson }}{% endif %}"
+    "{# <tool_call> <think> #}{% if tools %}<turn>tools:{{ tools | tojson }}{% endif %}"
     "{% for m in messages %}<turn>{{ m.role }}:{{ m.content }}"
     "{% for c in m.tool_calls %}[{{ c.function.name }} {{ c.function.arguments | tojson }}]{% endfor %}{% endfor %}"
     "<turn>assistant:";
 
-// The text of the last message that is no system message. Agents put reminders around what their user says: where the
-// message has the word SAY:, what follows it counts.
-std::string last_message(const ByteTokenizer& tokenizer, std::span<const int32_t> prompt) {
-  constexpr std::string_view kSay = "SAY:";
-  std::string text;
-  auto begin = prompt.begin();
-  while (true) {
-    begin = std::find(begin, prompt.end(), ByteTokenizer::kTurn);
-    if (begin == prompt.end()) return text;
+std::vector<std::string> split(std::string_view text, std::string_view separator) {
+  std::vector<std::string> parts;
+  for (size_t end = text.find(separator); end != std::string_view::npos; end = text.find(separator)) {
+    parts.emplace_back(text.substr(0, end));
+    text.remove_prefix(end + separator.size());
+  }
+  parts.emplace_back(text);
+  return parts;
+}
+
+std::vector<std::string> turns_of(const ByteTokenizer& tokenizer, std::span<const int32_t> prompt) {
+  std::vector<std::string> turns;
+  auto begin = std::find(prompt.begin(), prompt.end(), ByteTokenizer::kTurn);
+  while (begin != prompt.end()) {
     const auto end = std::find(++begin, prompt.end(), ByteTokenizer::kTurn);
-    const std::string turn = tokenizer.decode({begin, end}, false);
-    if (turn.starts_with("user:") || turn.starts_with("tool:")) {
-      const size_t say = turn.rfind(kSay);
-      text = turn.substr(say == std::string::npos ? turn.find(':') + 1 : say + kSay.size());
-    }
+    turns.push_back(tokenizer.decode({begin, end}, false));
     begin = end;
   }
+  return turns;
+}
+
+// The text of the last message of the user or of a tool. Agents put reminders around what their user says: where a
+// message has the word SAY:, what follows it counts, up to the word ENDSAY. There may be several answers in it, parted
+// by |NEXT|: the first is given at once, the second once the first has been, and so on, whatever tools say in between.
+std::string answer_to(const std::vector<std::string>& turns) {
+  constexpr std::string_view kSay = "SAY:";
+  std::string text;
+  std::vector<std::string> script;
+  size_t n_given = 0;
+  for (const std::string& turn : turns) {
+    const bool is_user = turn.starts_with("user:");
+    const size_t say = turn.rfind(kSay);
+    if (turn.starts_with("assistant:")) ++n_given;
+    if (!is_user && !turn.starts_with("tool:")) continue;
+    text = turn.substr(turn.find(':') + 1);
+    if (!is_user || say == std::string::npos) continue;
+    const std::string said = turn.substr(say + kSay.size());
+    script = split(said.substr(0, said.find("ENDSAY")), "|NEXT|");
+    text = script.front();
+    n_given = 0;
+  }
+  // The last turn is the answer that is asked for.
+  if (script.size() > 1) return script[std::min(n_given > 0 ? n_given - 1 : 0, script.size() - 1)];
+  return text;
 }
 
 // The end of the piece of a few characters that begins at `begin`.
@@ -64,7 +92,7 @@ class EchoService : public engine::Service {
                         .completion_tokens = 0};
     const int64_t room = context_length_ - usage.prompt_tokens;
     const int64_t limit = stream->request.max_tokens > 0 ? std::min(stream->request.max_tokens, room) : room;
-    const std::string text = last_message(tokenizer_, prompt);
+    const std::string text = answer_to(turns_of(tokenizer_, prompt));
     for (size_t begin = 0; begin < text.size() && usage.completion_tokens < limit; ++usage.completion_tokens) {
       const size_t end = end_of_piece(text, begin);
       engine::Event event = text_event(text.substr(begin, end - begin));
@@ -118,7 +146,12 @@ int run(int argc, char** argv) {
   auto server = server::Server::start({.engine = service,
                                        .tokenizer = tokenizer,
                                        .chat_format = format,
-                                       .model = {.name = "echo", .created_s = 0, .context_length = context_length},
+                                       .model = {.name = "echo",
+                                                 .created_s = 0,
+                                                 .context_length = context_length,
+                                                 .digest = std::string(64, '0'),
+                                                 .family = "llama",
+                                                 .quantization = "F32"},
                                        .sampling_defaults = {}},
                                       {.port = port, .limits = {}});
   if (!server) {
