@@ -15,13 +15,33 @@ http::Response text_page(std::string body, std::string_view content_type = "text
   return {.status = 200, .headers = {{"Content-Type", std::string(content_type)}}, .body = std::move(body)};
 }
 
-std::unique_ptr<http::Answer> handle_root(http::Request, std::string, const App& app) {
+std::string escape_html(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '&') {
+      escaped += "&amp;";
+    } else if (c == '<') {
+      escaped += "&lt;";
+    } else {
+      escaped += c;
+    }
+  }
+  return escaped;
+}
+
+// HTML for browsers, plain text for everybody else.
+std::unique_ptr<http::Answer> handle_root(http::Request request, std::string, const App& app) {
   std::string page = fmt::format("tempo9 {}\nmodel {}, context {} tokens\n\n", version(), app.context.model.name,
                                  app.context.engine.context_length());
   for (const Dialect* dialect : all_dialects()) {
     for (const Route& route : dialect->routes) page += fmt::format("{:<10} {}\n", route.methods, route.path);
   }
-  return http::answer_with(text_page(std::move(page)));
+  if (request.header("Accept").find("text/html") == std::string_view::npos) {
+    return http::answer_with(text_page(std::move(page)));
+  }
+  return http::answer_with(text_page(
+      fmt::format("<!doctype html><meta charset=\"utf-8\"><title>tempo9</title><pre>{}</pre>\n", escape_html(page)),
+      "text/html; charset=utf-8"));
 }
 
 // A monitor that only asks whether somebody answers would call a hung engine healthy: steps have to advance.
