@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "chat/tool_messages.h"
+
 namespace tempo9::chat {
 namespace {
 

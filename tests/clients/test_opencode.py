@@ -20,7 +20,7 @@ def call(name, **arguments):
 
 
 def config(url):
-    return {"autoupdate": False, "share": "disabled", "permission": {"edit": "allow", "bash": "allow"},
+    return {"autoupdate": False, "share": "disabled", "enabled_providers": ["tempo9"], "permission": {"edit": "allow", "bash": "allow"},
             "model": "tempo9/echo", "small_model": "tempo9/echo",
             "provider": {"tempo9": {"npm": "@ai-sdk/openai-compatible", "name": "tempo9",
                                     "options": {"baseURL": url + "/v1", "apiKey": "none"},
@@ -41,14 +41,15 @@ def run(opencode, url, root):
     folder = root / "project"
     folder.mkdir()
     (folder / "notes.txt").write_text("The sky is blue.\n")
-    (folder / "opencode.json").write_text(json.dumps(config(url)))
     home = root / "home"
     home.mkdir()
-    environment = {**os.environ, "HOME": str(home), "OPENCODE_DISABLE_MODELS_FETCH": "1",
+    environment = {**os.environ, "HOME": str(home), "PWD": str(folder), "OPENCODE_CONFIG_CONTENT": json.dumps(config(url)),
+                   "OPENCODE_DISABLE_MODELS_FETCH": "1",
                    "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1", "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
                    **{f"XDG_{name}_HOME": str(home / name.lower()) for name in ("CONFIG", "DATA", "CACHE", "STATE")}}
-    done = subprocess.run([opencode, "run", "--format", "json", script(folder)], cwd=folder, env=environment,
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    # By standard input: of an argument opencode quotes the quotation marks.
+    done = subprocess.run([opencode, "run", "--model", "tempo9/echo", "--format", "json"], cwd=folder, env=environment,
+                          input=script(folder), capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     return folder, done
 
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <cctype>
 #include <cstdlib>
 #include <random>
 
@@ -211,7 +212,7 @@ TEST_P(MutatedBodiesTest, AreRefusedOrAnsweredAndTheNextRequestIsRight) {
     const HttpReply reply = client.read_reply();
     ASSERT_TRUE(reply.is_complete) << body;
     ASSERT_TRUE(is_right_status(reply.status, path)) << reply.status << " for " << body << "\n" << reply.body;
-    if (reply.status != 200) ASSERT_TRUE(parse(reply.body).is_object()) << body << "\n" << reply.body;
+    ASSERT_TRUE(reply.status == 200 || parse(reply.body).is_object()) << body << "\n" << reply.body;
     forget_streams(n_seen);
     if (i % 100 != 0) continue;
     client.request("POST", "/v1/chat/completions", chat_body());
