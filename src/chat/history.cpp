@@ -56,35 +56,6 @@ std::vector<Message> place_later_systems(std::vector<Message> messages) {
   return placed;
 }
 
-// The results that follow a message with calls, until the next message that is no result.
-class Results {
- public:
-  // Takes them from messages[begin, …); `end` is moved behind them.
-  Results(std::vector<Message>& messages, size_t begin, size_t& end) {
-    for (end = begin; end < messages.size() && messages[end].role == Role::kTool; ++end) {
-      results_.push_back(std::move(messages[end]));
-    }
-  }
-
-  // The last one for this call; an empty one when there is none.
-  Message take(const ToolCall& call) {
-    const auto found = std::find_if(results_.rbegin(), results_.rend(),
-                                    [&](const Message& result) { return result.tool_call_id == call.id; });
-    Message result;
-    if (found != results_.rend()) result = *found;
-    result.role = Role::kTool;
-    result.tool_call_id = call.id;
-    result.name = call.name;
-    std::erase_if(results_, [&](const Message& other) { return other.tool_call_id == call.id; });
-    return result;
-  }
-  // Results of calls that there were none.
-  std::vector<Message> take_rest() { return std::exchange(results_, {}); }
-
- private:
-  std::vector<Message> results_;
-};
-
 // A call of its own, with what stood before the calls when it is the first.
 Message message_with_call(const Message& message, size_t i) {
   Message one;
@@ -94,33 +65,26 @@ Message message_with_call(const Message& message, size_t i) {
   return one;
 }
 
-// One result for each call, in the order of the calls. An answer that is still open (no result yet) stays open.
-std::vector<Message> order_results(std::vector<Message> messages, bool takes_parallel_calls) {
-  std::vector<Message> ordered;
+// For templates that take one call in a message: each in its own, with its result behind it.
+std::vector<Message> split_calls(std::vector<Message> messages) {
+  const auto is_result = [&](size_t i) { return i < messages.size() && messages[i].role == Role::kTool; };
+  std::vector<Message> split;
   for (size_t i = 0; i < messages.size();) {
-    Message message = std::move(messages[i++]);
-    if (message.role == Role::kTool) {
-      ordered.push_back(user_message(std::move(message.content)));
-      continue;
-    }
-    const std::vector<ToolCall> calls = message.tool_calls;
     const size_t begin = i;
-    Results results(messages, begin, i);
-    const bool is_open = i == messages.size() && i == begin;
-    if (calls.size() > 1 && !takes_parallel_calls) {
-      for (size_t c = 0; c < calls.size(); ++c) {
-        ordered.push_back(message_with_call(message, c));
-        if (!is_open) ordered.push_back(results.take(calls[c]));
-      }
-    } else {
-      ordered.push_back(std::move(message));
-      for (const ToolCall& call : calls) {
-        if (!is_open) ordered.push_back(results.take(call));
+    while (i < messages.size() && messages[i].role == Role::kAssistant) ++i;
+    size_t result = i;
+    for (size_t m = begin; m < i; ++m) {
+      const size_t n_calls = messages[m].tool_calls.size();
+      if (n_calls == 0) split.push_back(std::move(messages[m]));
+      for (size_t c = 0; c < n_calls; ++c) {
+        split.push_back(message_with_call(messages[m], c));
+        if (is_result(result)) split.push_back(std::move(messages[result++]));
       }
     }
-    for (Message& orphan : results.take_rest()) ordered.push_back(user_message(std::move(orphan.content)));
+    i = result;
+    if (i == begin) split.push_back(std::move(messages[i++]));
   }
-  return ordered;
+  return split;
 }
 
 // Nine letters and digits that depend on the id alone.
@@ -228,7 +192,7 @@ Conversation adapt_conversation(Conversation conversation, const TemplateTraits&
   std::vector<Message>& messages = conversation.messages;
   messages = join_leading_systems(std::move(messages));
   if (!traits.takes_later_system) messages = place_later_systems(std::move(messages));
-  messages = order_results(std::move(messages), traits.takes_parallel_calls || !traits.takes_tool_calls);
+  if (!traits.takes_parallel_calls && traits.takes_tool_calls) messages = split_calls(std::move(messages));
   if (!traits.takes_any_call_id) shorten_ids(messages);
   if (!traits.takes_text_with_reasoning) drop_text_beside_reasoning(messages);
   if (!traits.takes_tool_calls) write_calls_as_text(messages);
