@@ -35,6 +35,17 @@ std::string token_text(const tokenizer::Tokenizer& tokenizer, std::optional<int3
   return id ? std::string(tokenizer.token_text(*id)) : std::string();
 }
 
+bool mentions(std::string_view source, std::string_view marker) {
+  return source.find(marker) != std::string_view::npos;
+}
+
+bool has_token(const tokenizer::Tokenizer& tokenizer, std::string_view text) {
+  for (int32_t id = 0; id < tokenizer.n_tokens(); ++id) {
+    if (tokenizer.token_text(id) == text) return true;
+  }
+  return false;
+}
+
 std::string_view role_name(Role role) {
   switch (role) {
     case Role::kSystem:
@@ -124,10 +135,12 @@ ChatFormat ChatFormat::create(const gguf::Metadata& metadata, const tokenizer::T
       from_source(source, token_text(tokenizer, tokenizer.bos()), token_text(tokenizer, tokenizer.eos()));
   if (source.empty())
     format.default_ = {.problem = "the model file has no chat template (--chat-template FILE gives one)"};
+  format.has_reasoning_ = format.has_reasoning_ || has_token(tokenizer, format.dialect_->reasoning_open);
   const std::string tool_source = find_text(metadata, fmt::format("{}.{}", kTemplateKey, kToolTemplateName));
   if (!tool_source.empty()) {
     format.with_tools_ = parse(tool_source);
     format.dialect_ = &tools::choose_dialect(tool_source);
+    format.has_reasoning_ = format.has_reasoning_ || mentions(tool_source, format.dialect_->reasoning_open);
     format.probe();
   }
   return format;
@@ -137,6 +150,7 @@ ChatFormat ChatFormat::from_source(std::string_view source, std::string bos_toke
   ChatFormat format;
   format.default_ = parse(source);
   format.dialect_ = &tools::choose_dialect(source);
+  format.has_reasoning_ = mentions(source, format.dialect_->reasoning_open);
   format.bos_token_ = std::move(bos_token);
   format.eos_token_ = std::move(eos_token);
   format.probe();

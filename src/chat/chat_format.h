@@ -36,6 +36,8 @@ class ChatFormat {
 
   // How the model writes tool calls and reasoning, as its template tells.
   const tools::Dialect& dialect() const { return *dialect_; }
+  // Whether the model may write reasoning: its template or its vocabulary has the marker for it.
+  bool has_reasoning() const { return has_reasoning_; }
   // What the template can take as it is; of the one for conversations with tools if there are two.
   const TemplateTraits& traits() const { return traits_; }
   // Whether the template has a way to switch thinking on and off, or has a place for it in the assistant's messages.
@@ -68,6 +70,7 @@ class ChatFormat {
   void probe();
 
   const tools::Dialect* dialect_ = nullptr;
+  bool has_reasoning_ = false;
   TemplateTraits traits_;
   bool can_think_ = false;
   std::string bos_token_;

@@ -35,7 +35,9 @@ class ByteTokenizer : public tokenizer::Tokenizer {
   }
   int64_t n_tokens() const override { return 259; }
   std::string_view piece(int32_t, bool) const override { return {}; }
-  std::string_view token_text(int32_t id) const override { return control[static_cast<size_t>(id - kBos)]; }
+  std::string_view token_text(int32_t id) const override {
+    return id < kBos ? std::string_view() : control[static_cast<size_t>(id - kBos)];
+  }
   tokenizer::TokenType type(int32_t) const override { return tokenizer::TokenType::kNormal; }
   std::string decode(std::span<const int32_t>, bool) const override { return {}; }
   std::optional<int32_t> bos() const override { return kBos; }

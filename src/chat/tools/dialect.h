@@ -25,6 +25,9 @@ struct Dialect {
   std::span<const std::string_view> markers;
   // Text at the end of a prompt that has opened the reasoning: the answer begins inside it. May be empty.
   std::string_view reasoning_opener;
+  // What a model writes around its reasoning.
+  std::string_view reasoning_open;
+  std::string_view reasoning_close;
   // Reads one answer from its source to its end, or until it says that the answer is over.
   Task<> (*read_answer)(ParseContext& context);
 };
@@ -46,6 +49,9 @@ struct ParserOptions {
   std::shared_ptr<const ToolSet> tools;
   Start start = Start::kMaybeReasoning;
   bool parallel_calls = true;  // false: the answer is over after its first call
+  // The answer is calls in the dialect's own form or JSON that a schema holds: markup in that is text, and JSON that
+  // looks like a call is none.
+  bool content_is_json = false;
 };
 
 // Turns the text of one answer into events while it arrives. The text is what the model generated after the prompt,

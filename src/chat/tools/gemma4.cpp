@@ -413,6 +413,8 @@ const Dialect kGemma4 = {.name = "gemma4",
                          .fits = fits,
                          .markers = kMarkers,
                          .reasoning_opener = "<|channel>thought",
+                         .reasoning_open = kChannelOpen,
+                         .reasoning_close = kChannelClose,
                          .read_answer = read_answer};
 
 }  // namespace tempo9::chat::tools

@@ -183,7 +183,12 @@ constexpr std::string_view kMarkers[] = {kStart, kChannel, kMessage, kEnd, "<|co
 
 }  // namespace
 
-const Dialect kHarmony = {
-    .name = "harmony", .fits = fits, .markers = kMarkers, .reasoning_opener = {}, .read_answer = read_answer};
+const Dialect kHarmony = {.name = "harmony",
+                          .fits = fits,
+                          .markers = kMarkers,
+                          .reasoning_opener = {},
+                          .reasoning_open = kChannel,
+                          .reasoning_close = kEnd,
+                          .read_answer = read_answer};
 
 }  // namespace tempo9::chat::tools

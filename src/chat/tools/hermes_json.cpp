@@ -37,7 +37,8 @@ Task<bool> read_bare_call(ParseContext& context) {
 
 Task<> read_answer(ParseContext& context) {
   const bool is_call = co_await read_reasoning(context, kThinkTags);
-  if (!context.has_tools()) {
+  const bool is_json = !is_call && co_await is_json_content(context, kToolCallOpen);
+  if (!context.has_tools() || is_json) {
     co_await pass_content_until(context, {});
     co_return;
   }
@@ -53,6 +54,8 @@ const Dialect kHermesJson = {.name = "hermes-json",
                              .fits = fits,
                              .markers = kMarkers,
                              .reasoning_opener = "<think>",
+                             .reasoning_open = "<think>",
+                             .reasoning_close = "</think>",
                              .read_answer = read_answer};
 
 }  // namespace tempo9::chat::tools

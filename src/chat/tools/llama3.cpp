@@ -201,7 +201,12 @@ constexpr std::string_view kMarkers[] = {kPythonTag, "<|start_header_id|>", "<th
 
 }  // namespace
 
-const Dialect kLlama3 = {
-    .name = "llama3", .fits = fits, .markers = kMarkers, .reasoning_opener = "<think>", .read_answer = read_answer};
+const Dialect kLlama3 = {.name = "llama3",
+                         .fits = fits,
+                         .markers = kMarkers,
+                         .reasoning_opener = "<think>",
+                         .reasoning_open = "<think>",
+                         .reasoning_close = "</think>",
+                         .read_answer = read_answer};
 
 }  // namespace tempo9::chat::tools

@@ -123,7 +123,8 @@ Task<> skip_list_separator(TextSource& in) {
 Task<> read_answer(ParseContext& context) {
   bool is_call = co_await read_reasoning(context, kTags);
   const bool ended_reasoning = is_call;
-  if (!context.has_tools()) {
+  const bool is_json = !is_call && co_await is_json_content(context, kToolCalls);
+  if (!context.has_tools() || is_json) {
     co_await pass_content_until(context, {});
     co_return;
   }
@@ -154,12 +155,16 @@ const Dialect kMistralJson = {.name = "mistral-json",
                               .fits = fits_json,
                               .markers = kMarkers,
                               .reasoning_opener = "[THINK]",
+                              .reasoning_open = kTags.open,
+                              .reasoning_close = kTags.close,
                               .read_answer = read_answer};
 
 const Dialect kMistralV13 = {.name = "mistral-v13",
                              .fits = fits_v13,
                              .markers = kMarkers,
                              .reasoning_opener = "[THINK]",
+                             .reasoning_open = kTags.open,
+                             .reasoning_close = kTags.close,
                              .read_answer = read_answer};
 
 }  // namespace tempo9::chat::tools

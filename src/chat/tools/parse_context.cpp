@@ -122,6 +122,15 @@ Task<bool> read_reasoning(ParseContext& context, const ReasoningTags& tags) {
   }
 }
 
+Task<bool> is_json_content(ParseContext& context, std::string_view call_open) {
+  if (!context.options.content_is_json) co_return false;
+  TextSource::Checkpoint begin(context.in);
+  co_await context.in.skip_space();
+  const bool is_call = co_await context.in.at(call_open);
+  begin.rewind();
+  co_return !is_call;
+}
+
 Task<bool> skip_tag(TextSource& in, std::string_view tag) {
   TextSource::Checkpoint begin(in);
   co_await in.skip_space();

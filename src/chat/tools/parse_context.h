@@ -61,6 +61,9 @@ struct ReasoningTags {
 // cursor is then before the content, or before a call that ended the reasoning (true).
 Task<bool> read_reasoning(ParseContext& context, const ReasoningTags& tags);
 
+// Behind the reasoning: the content is the request's JSON, as no call begins here.
+Task<bool> is_json_content(ParseContext& context, std::string_view call_open);
+
 // Skips white space and `tag`, or what there is of it when the text ends inside. The cursor stays when neither comes.
 Task<bool> skip_tag(TextSource& in, std::string_view tag);
 

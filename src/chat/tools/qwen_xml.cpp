@@ -34,7 +34,8 @@ Task<> read_bare_function(ParseContext& context) {
 
 Task<> read_answer(ParseContext& context) {
   const bool is_call = co_await read_reasoning(context, kThinkTags);
-  if (!context.has_tools()) {
+  const bool is_json = !is_call && co_await is_json_content(context, kToolCallOpen);
+  if (!context.has_tools() || is_json) {
     co_await pass_content_until(context, {});
     co_return;
   }
@@ -45,7 +46,12 @@ constexpr std::string_view kMarkers[] = {"<think>", "</think>", kToolCallOpen, k
 
 }  // namespace
 
-const Dialect kQwenXml = {
-    .name = "qwen-xml", .fits = fits, .markers = kMarkers, .reasoning_opener = "<think>", .read_answer = read_answer};
+const Dialect kQwenXml = {.name = "qwen-xml",
+                          .fits = fits,
+                          .markers = kMarkers,
+                          .reasoning_opener = "<think>",
+                          .reasoning_open = "<think>",
+                          .reasoning_close = "</think>",
+                          .read_answer = read_answer};
 
 }  // namespace tempo9::chat::tools

@@ -326,5 +326,29 @@ TEST(Dialects, OfThePublishedTemplates) {
   }
 }
 
+TEST(AnswerParser, ContentThatASchemaHoldsIsNoCallWhateverItLooksLike) {
+  const auto tools = std::make_shared<const ToolSet>(
+      std::vector<Json>{{{"type", "function"}, {"function", {{"name", "f"}, {"parameters", {{"type", "object"}}}}}}});
+  const std::string json = R"({"name": "f", "arguments": {"x": "<tool_call>[TOOL_CALLS]</think>"}})";
+  const std::string call = R"({"name": "f", "arguments": {}})";
+  for (const char* name : {"hermes-json", "generic", "qwen-xml", "mistral-json", "mistral-v13"}) {
+    const Dialect& dialect = *find_dialect(name);
+    const auto parse = [&](const std::string& text) {
+      AnswerParser parser(dialect, {.tools = tools, .content_is_json = true});
+      testing::Answer answer;
+      for (const char c : text) testing::join(answer, parser.feed({&c, 1}));
+      testing::join(answer, parser.finish(EndReason::kStop));
+      return answer;
+    };
+    EXPECT_EQ(parse("\n" + json).content, json) << name;
+    EXPECT_EQ(parse("[" + json + "]").content, "[" + json + "]") << name;
+    const bool is_mistral = std::string_view(name).starts_with("mistral");
+    const testing::Answer called =
+        parse(is_mistral ? "[TOOL_CALLS][" + call + "]" : "<tool_call>\n" + call + "\n</tool_call>");
+    ASSERT_EQ(called.calls.size(), 1u) << name;
+    EXPECT_EQ(called.calls[0].arguments, "{}") << name;
+  }
+}
+
 }  // namespace
 }  // namespace tempo9::chat::tools
