@@ -38,26 +38,6 @@ Task<bool> skip_json_value(TextSource& in) {
   }
 }
 
-// Streams the object at the cursor. False when the text, or at `end_tag` the call, ends inside.
-Task<bool> stream_object(ParseContext& context, AnswerSink& out, const Tool* tool, std::string_view end_tag) {
-  TextSource& in = context.in;
-  ArgumentsWriter writer(tool);
-  while (!writer.is_closed()) {
-    if (!co_await in.need(1)) co_return false;
-    std::string json;
-    in.advance(writer.take(in.ahead(), json));
-    if (!writer.is_closed() && in.ahead().starts_with('<')) {
-      out.arguments(json);
-      json.clear();
-      if (!end_tag.empty() && co_await in.at(end_tag)) co_return false;
-      writer.take_byte('<', json);
-      in.advance(1);
-    }
-    out.arguments(json);
-  }
-  co_return true;
-}
-
 bool is_json_object(std::string_view text) {
   text = trim_json_space(text);
   return text.starts_with('{') && Json::accept(escape_controls_in_strings(text));
@@ -249,11 +229,33 @@ Task<bool> skip_json_string(TextSource& in) {
   }
 }
 
+Task<bool> stream_object(ParseContext& context, AnswerSink& out, const Tool* tool,
+                         std::span<const std::string_view> end_tags) {
+  TextSource& in = context.in;
+  ArgumentsWriter writer(tool);
+  while (!writer.is_closed()) {
+    if (!co_await in.need(1)) co_return false;
+    std::string json;
+    in.advance(writer.take(in.ahead(), json));
+    if (!writer.is_closed() && in.ahead().starts_with('<')) {
+      out.arguments(json);
+      json.clear();
+      for (const std::string_view tag : end_tags) {
+        if (co_await in.at(tag)) co_return false;
+      }
+      writer.take_byte('<', json);
+      in.advance(1);
+    }
+    out.arguments(json);
+  }
+  co_return true;
+}
+
 Task<bool> read_arguments(ParseContext& context, AnswerSink& out, const Tool* tool, std::string_view end_tag) {
   TextSource& in = context.in;
   const int c = co_await in.peek();
   if (c < 0) co_return false;
-  if (c == '{') co_return co_await stream_object(context, out, tool, end_tag);
+  if (c == '{') co_return co_await stream_object(context, out, tool, {&end_tag, end_tag.empty() ? 0u : 1u});
   TextSource::Checkpoint begin(in);
   if (!co_await skip_json_value(in)) co_return false;
   if (c == '"') {

@@ -2,6 +2,7 @@
 // 3.1, 3.3, 5.3.
 #pragma once
 
+#include <span>
 #include <string_view>
 
 #include "chat/tools/parse_context.h"
@@ -33,6 +34,11 @@ Task<CallResult> read_call_array(ParseContext& context, AnswerSink& out, std::st
 // The value of a call's arguments at the cursor, whatever it is, after begin_call: an object streams, null and "" are
 // {}, a string that holds an object is that object. True when it is whole.
 Task<bool> read_arguments(ParseContext& context, AnswerSink& out, const Tool* tool, std::string_view end_tag);
+
+// The object at the cursor, streamed as arguments. False when the text, or at one of `end_tags` (which all begin with
+// '<') the call, ends inside. REQUIRES: '{' comes next.
+Task<bool> stream_object(ParseContext& context, AnswerSink& out, const Tool* tool,
+                         std::span<const std::string_view> end_tags);
 
 // The string literal at the cursor. False when the text ends inside.
 Task<bool> skip_json_string(TextSource& in);

@@ -4,18 +4,14 @@
 
 #include "chat/tools/json_strings.h"
 #include "chat/tools/number_text.h"
+#include "chat/tools/text_cursor.h"
 
 namespace tempo9::chat::tools {
 namespace {
 
-class Reader {
+class Reader : public TextCursor {
  public:
-  explicit Reader(std::string_view text) : rest_(text) {}
-
-  bool is_at_end() {
-    skip_space();
-    return rest_.empty();
-  }
+  using TextCursor::TextCursor;
 
   bool take_value(std::string& json, int depth) {
     skip_space();
@@ -33,16 +29,6 @@ class Reader {
   }
 
  private:
-  void skip_space() {
-    while (!rest_.empty() && is_json_space(rest_.front())) rest_.remove_prefix(1);
-  }
-  bool take(char c) {
-    skip_space();
-    if (!rest_.starts_with(c)) return false;
-    rest_.remove_prefix(1);
-    return true;
-  }
-
   bool take_object(std::string& json, int depth) {
     rest_.remove_prefix(1);
     json += '{';
@@ -110,8 +96,6 @@ class Reader {
     }
     return std::nullopt;
   }
-
-  std::string_view rest_;
 };
 
 }  // namespace

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <string>
 
-#include "chat/tools/arguments_writer.h"
+#include "chat/tools/call_object.h"
 #include "chat/tools/dialects.h"
 #include "chat/tools/json_strings.h"
 #include "chat/tools/parse_context.h"
@@ -16,7 +16,8 @@ constexpr std::string_view kMessage = "<|message|>";
 constexpr std::string_view kEnd = "<|end|>";
 constexpr std::string_view kCall = "<|call|>";
 constexpr std::string_view kReturn = "<|return|>";
-constexpr Marker kBodyEnds[] = {{kEnd}, {kCall}, {kReturn}, {kStart}, {kChannel}};
+constexpr std::string_view kBodyEnds[] = {kEnd, kCall, kReturn, kStart, kChannel};
+constexpr Marker kBodyEndMarkers[] = {{kEnd}, {kCall}, {kReturn}, {kStart}, {kChannel}};
 
 bool fits(std::string_view template_text) {
   return template_text.find(kChannel) != std::string_view::npos &&
@@ -75,8 +76,8 @@ std::string_view recipient_name(std::string_view recipient) {
 }
 
 Task<bool> is_at_body_end(TextSource& in) {
-  for (const Marker& marker : kBodyEnds) {
-    if (co_await in.at(marker.text)) co_return true;
+  for (const std::string_view end : kBodyEnds) {
+    if (co_await in.at(end)) co_return true;
   }
   const int c = co_await in.peek();
   co_return c < 0;
@@ -100,23 +101,11 @@ Task<bool> read_text_arguments(ParseContext& context, const Tool* tool) {
   co_return true;
 }
 
+// What stands behind the object is nobody's.
 Task<bool> read_json_arguments(ParseContext& context, const Tool* tool) {
-  TextSource& in = context.in;
-  ArgumentsWriter writer(tool);
-  while (!writer.is_closed()) {
-    if (!co_await in.need(1)) co_return false;
-    std::string json;
-    in.advance(writer.take(in.ahead(), json));
-    context.out.arguments(json);
-    if (writer.is_closed() || !in.ahead().starts_with('<')) continue;
-    if (co_await is_at_body_end(in)) co_return false;
-    json.clear();
-    writer.take_byte('<', json);
-    in.advance(1);
-    context.out.arguments(json);
-  }
-  while (!co_await is_at_body_end(in)) in.advance(1);
-  co_return true;
+  const bool is_whole = co_await stream_object(context, context.out, tool, kBodyEnds);
+  while (is_whole && !co_await is_at_body_end(context.in)) context.in.advance(1);
+  co_return is_whole;
 }
 
 Task<> read_call(ParseContext& context, std::string_view recipient) {
@@ -150,10 +139,10 @@ Task<> read_message(ParseContext& context, const Header& header) {
   if (!header.recipient.empty() && context.has_tools()) {
     co_await read_call(context, header.recipient);
   } else if (is_reasoning(context, header)) {
-    co_await pass_reasoning_until(context, kBodyEnds);
+    co_await pass_reasoning_until(context, kBodyEndMarkers);
     context.out.end_reasoning();
   } else {
-    const size_t end = co_await pass_content_until(context, kBodyEnds);
+    const size_t end = co_await pass_content_until(context, kBodyEndMarkers);
     if (end != kNoMarker) context.out.end_message();
   }
 }

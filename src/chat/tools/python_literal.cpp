@@ -6,6 +6,7 @@
 #include "base/utf8.h"
 #include "chat/tools/json_strings.h"
 #include "chat/tools/number_text.h"
+#include "chat/tools/text_cursor.h"
 
 namespace tempo9::chat::tools {
 namespace {
@@ -13,26 +14,10 @@ namespace {
 bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_name_part(char c) { return is_name_start(c) || (c >= '0' && c <= '9'); }
 
-// Reads from the front of a view. After a failure the view's state means nothing.
-class Reader {
+// After a failure its state means nothing.
+class Reader : public TextCursor {
  public:
-  explicit Reader(std::string_view text) : rest_(text) {}
-
-  std::string_view rest() const { return rest_; }
-  void skip_space() {
-    while (!rest_.empty() && is_json_space(rest_.front())) rest_.remove_prefix(1);
-  }
-  // Skips white space, then `c`.
-  bool take(char c) {
-    skip_space();
-    if (!rest_.starts_with(c)) return false;
-    rest_.remove_prefix(1);
-    return true;
-  }
-  bool is_at_end() {
-    skip_space();
-    return rest_.empty();
-  }
+  using TextCursor::TextCursor;
 
   std::string take_name() {
     skip_space();
@@ -179,8 +164,6 @@ class Reader {
     rest_.remove_prefix(n);
     return true;
   }
-
-  std::string_view rest_;
 };
 
 std::optional<PythonCall> take_call(Reader& reader) {
