@@ -54,7 +54,8 @@ Result<void> run_server(const ServeOptions& options, kv::disk::Options disk, Sto
                                       .chat_format = served.chat_format,
                                       .model = make_model_card(served.file, served.model.info, served.name,
                                                                engine->context_length()),
-                                      .sampling_defaults = read_sampling_defaults(served.file->metadata())};
+                                      .sampling_defaults = read_sampling_defaults(served.file->metadata()),
+                                      .logs_text = options.log_text};
   T9_TRY(server, server::Server::start(context, {.port = options.port, .limits = {}}));
   signals.expect();  // whoever reads the summary may stop the server
   print_start_summary(served, options, context.model.context_length, server->port());

@@ -68,6 +68,7 @@ void add_serving_options(CLI::App& app, ServeOptions& options) {
       ->type_name("SIZE")
       ->transform(size)
       ->group("Serving");
+  app.add_flag("--log-text", options.log_text, "Log what the model writes, as it wrote it")->group("Serving");
   app.add_option("--log-level", options.log_level, "error, warn, info or debug")
       ->type_name("LEVEL")
       ->check(one_of({"error", "warn", "info", "debug"}))

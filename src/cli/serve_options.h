@@ -22,6 +22,7 @@ struct ServeOptions {
   std::string isa;
   std::string backend = "cpu";
   std::string log_level = "info";
+  bool log_text = false;
   // A flag that this version does not have, if one was given: a usage error.
   std::string missing_flag;
 };

@@ -1,7 +1,11 @@
 #include "server/answer_reader.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <utility>
+
+#include "server/json.h"
 
 namespace tempo9::server {
 
@@ -102,7 +106,7 @@ void ContentLogprobs::release(Pending pending, std::vector<engine::TokenInfo>& o
 }
 
 AnswerReader::AnswerReader(AnswerOptions options)
-    : stops_(std::move(options.stop)), hides_reasoning_(options.hide_reasoning) {
+    : stops_(std::move(options.stop)), hides_reasoning_(options.hide_reasoning), log_as_(std::move(options.log_as)) {
   if (options.dialect) parser_.emplace(*options.dialect, std::move(options.parser));
 }
 
@@ -115,6 +119,7 @@ AnswerUpdate AnswerReader::read(const engine::Event& event) {
     const auto reason = is_over_ ? engine::FinishReason::kStop : *event.finish;
     if (!is_over_) end_text(reason, update);
     update.finish = finish(reason);
+    if (!log_as_.empty()) spdlog::info("event=answer_text request={} text={}", log_as_, dump_json(logged_text_));
   }
   update.usage = {.engine = event.usage, .reasoning_tokens = n_reasoning_};
   // The engine may have been a step further when it was told that the answer is over.
@@ -125,6 +130,7 @@ AnswerUpdate AnswerReader::read(const engine::Event& event) {
 void AnswerReader::read_text(const engine::Event& event, AnswerUpdate& update) {
   n_tokens_ += static_cast<int64_t>(event.tokens.size());
   update.tokens = event.tokens;
+  if (!log_as_.empty()) logged_text_ += event.text;
   for (const engine::TokenInfo& info : event.logprobs) logprobs_.add(info);
   if (!parser_) {
     std::vector<AnswerEvent> events;

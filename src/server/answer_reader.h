@@ -22,6 +22,7 @@ struct AnswerOptions {
   chat::tools::ParserOptions parser;
   std::vector<std::string> stop;  // matched in content only
   bool hide_reasoning = false;
+  std::string log_as;  // the model's text is logged whole under this request id; empty: it is not
 };
 
 // Ends the content where a stop string begins. Content that may be the beginning of one is held back.
@@ -92,6 +93,8 @@ class AnswerReader {
   ContentStops stops_;
   ContentLogprobs logprobs_;
   const bool hides_reasoning_;
+  const std::string log_as_;
+  std::string logged_text_;
   bool is_over_ = false;
   bool has_calls_ = false;
   size_t n_text_ = 0;     // bytes of the model's text so far

@@ -139,6 +139,7 @@ Result<Prompt> prepare_conversation(const ChatRequest& request, const App& app, 
   }
   if (!made) return std::unexpected(std::move(made).error());
   AnswerOptions answer = answer_options(request, context.chat_format.dialect(), made->text);
+  if (context.logs_text) answer.log_as = sender.request_id;
   T9_TRY(constraint, make_constraint(request, *answer.dialect, answer.parser.start, app.grammars));
   return Prompt{std::move(made->ids), std::move(answer), std::move(constraint)};
 }

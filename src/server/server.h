@@ -51,6 +51,7 @@ struct ServerContext {
   const chat::ChatFormat& chat_format;
   ModelCard model;
   SamplingDefaults sampling_defaults;
+  bool logs_text = false;  // what models write; never without the user's asking
 };
 
 struct ServerOptions {
