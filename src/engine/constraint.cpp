@@ -28,29 +28,19 @@ std::unexpected<Error> dead_end(int64_t n_tokens) {
 
 }  // namespace
 
-GrammarTokens::GrammarTokens(const tokenizer::Tokenizer& tokenizer)
-    : trie_(make_trie(tokenizer)), all_but_ends_(tokenizer.n_tokens()) {
+GrammarTokens::GrammarTokens(const tokenizer::Tokenizer& tokenizer) : trie_(make_trie(tokenizer)) {
   for (int32_t id = 0; id < tokenizer.n_tokens(); ++id) {
-    if (tokenizer.is_end_of_generation(id)) {
-      ends_.push_back(id);
-    } else {
-      all_but_ends_.set(id);
-    }
+    if (tokenizer.is_end_of_generation(id)) ends_.push_back(id);
   }
 }
 
 ConstraintState::ConstraintState(Constraint constraint, const GrammarTokens& tokens,
                                  std::vector<TokenText> shown_control)
-    : tokens_(&tokens),
-      matcher_(std::move(constraint.grammar)),
-      free_text_({constraint.begins_after}),
-      is_active_(constraint.begins_after.empty()),
-      allowed_(tokens.trie().n_tokens()) {
+    : tokens_(&tokens), matcher_(std::move(constraint.grammar)), allowed_(tokens.trie().n_tokens()) {
   if (constraint.allows_control) shown_control_ = std::move(shown_control);
 }
 
 Result<const grammar::TokenMask*> ConstraintState::allowed_tokens() {
-  if (!is_active_) return &tokens_->all_but_ends();
   matcher_.allowed_tokens(tokens_->trie(), allowed_);
   for (const TokenText& token : shown_control_) {
     grammar::Matcher fork = matcher_;
@@ -63,22 +53,10 @@ Result<const grammar::TokenMask*> ConstraintState::allowed_tokens() {
   return &allowed_;
 }
 
-Result<void> ConstraintState::accept(std::string_view piece) {
+bool ConstraintState::accept(std::string_view piece) {
+  if (!matcher_.accept(piece)) return false;
   ++n_accepted_;
-  if (is_active_) return follow(piece);
-  for (size_t i = 0; i < piece.size(); ++i) {
-    if (free_text_.feed(piece[i]) == 0) continue;
-    is_active_ = true;
-    // White space in the same token belongs to neither side.
-    const size_t rest = std::min(piece.find_first_not_of(" \t\r\n", i + 1), piece.size());
-    return follow(piece.substr(rest));
-  }
-  return {};
-}
-
-Result<void> ConstraintState::follow(std::string_view text) {
-  if (!matcher_.accept(text)) return dead_end(n_accepted_);
-  return {};
+  return true;
 }
 
 }  // namespace tempo9::engine

@@ -1,12 +1,12 @@
 // Holds an answer to a grammar: which tokens may come next, and where the answer ends.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
-#include "engine/output.h"
 #include "engine/request.h"
 #include "grammar/matcher.h"
 #include "grammar/token_trie.h"
@@ -22,15 +22,13 @@ class GrammarTokens {
 
   // Of the tokens that may be sampled, without those that end a generation.
   const grammar::TokenTrie& trie() const { return trie_; }
-  // Tokens that end a generation.
+  // Tokens that end a generation, ascending.
   const std::vector<int32_t>& ends() const { return ends_; }
-  bool is_end(int32_t id) const { return !all_but_ends_.has(id); }
-  const grammar::TokenMask& all_but_ends() const { return all_but_ends_; }
+  bool is_end(int32_t id) const { return std::ranges::binary_search(ends_, id); }
 
  private:
   grammar::TokenTrie trie_;
   std::vector<int32_t> ends_;
-  grammar::TokenMask all_but_ends_;
 };
 
 struct TokenText {
@@ -48,20 +46,15 @@ class ConstraintState {
   // Errors: kInvalidInput, reason constraint_dead_end, when neither a token nor the end can follow: limits that
   // contradict each other, or a grammar that needs bytes which no token has.
   Result<const grammar::TokenMask*> allowed_tokens();
-  // Follows a token that was allowed; `piece` is its text. Errors: as above, when the token that holds the end of the
-  // free text goes on with what the grammar does not allow.
-  Result<void> accept(std::string_view piece);
+  // Follows a token; `piece` is its text. False, and nothing has changed, when the grammar does not allow it.
+  [[nodiscard]] bool accept(std::string_view piece);
   // The answer is whole and nothing but its end can follow.
-  bool is_complete() const { return is_active_ && matcher_.can_end() && matcher_.must_end(); }
+  bool is_complete() const { return matcher_.can_end() && matcher_.must_end(); }
 
  private:
-  Result<void> follow(std::string_view text);
-
   const GrammarTokens* tokens_;
   std::vector<TokenText> shown_control_;  // that the grammar's text may be written with; few
   grammar::Matcher matcher_;
-  StopMatcher free_text_;  // looks for the text behind which the grammar holds
-  bool is_active_;         // the grammar holds
   int64_t n_accepted_ = 0;
   grammar::TokenMask allowed_;
 };

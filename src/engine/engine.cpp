@@ -411,9 +411,8 @@ void EngineThread::extend(Sequence& sequence, std::span<float> logits) {
   sequence.sampler.accept(sampled->token);
   const bool is_shown = std::ranges::find(sequence.shown_control, sampled->token) != sequence.shown_control.end();
   const std::string_view piece = tokenizer_.piece(sampled->token, /*special=*/is_shown);
-  if (sequence.constraint) {
-    Result<void> accepted = sequence.constraint->accept(piece);
-    if (!accepted) return finish(sequence, std::move(accepted).error());
+  if (sequence.constraint && !sequence.constraint->accept(piece)) {
+    return finish(sequence, Error(ErrorCode::kInternal, "a token that the grammar allowed does not fit it"));
   }
   const bool stopped = sequence.output.add(sampled->token, piece, std::move(sampled->info));
   if (stopped) return finish(sequence, FinishReason::kStop);

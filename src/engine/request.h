@@ -29,10 +29,7 @@ struct SamplingParams {
 // What the answer is held to. It then ends where the grammar says, and never before.
 struct Constraint {
   std::shared_ptr<const grammar::Grammar> grammar;  // null: nothing
-  // The answer is free, but does not end, until it has written this text: the end of reasoning. Empty: the grammar
-  // holds from the first token.
-  std::string begins_after;
-  // The grammar's text may be written with the request's shown_control too: for markup of tool calls.
+  // The grammar's text may be written with the request's shown_control too: for markup of tool calls and reasoning.
   bool allows_control = false;
 };
 

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <string>
+#include <utility>
 
 #include "base/utf8.h"
 
@@ -78,6 +80,24 @@ NodeId AutomatonBuilder::add_literal(NodeId from, std::string_view text) {
     from = next;
   }
   return from;
+}
+
+std::vector<NodeId> AutomatonBuilder::add_literals(NodeId from, std::span<const std::string> texts) {
+  std::map<std::pair<NodeId, char>, NodeId> next;
+  std::vector<NodeId> ends;
+  for (const std::string& text : texts) {
+    NodeId node = from;
+    for (const char byte : text) {
+      const auto [found, is_new] = next.try_emplace({node, byte}, 0);
+      if (is_new) {
+        found->second = add_node();
+        add_byte(node, byte, found->second);
+      }
+      node = found->second;
+    }
+    ends.push_back(node);
+  }
+  return ends;
 }
 
 // A range is cut until all but the first differing byte runs over all continuations; then each part is a chain of byte

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,6 +16,12 @@ namespace tempo9::grammar {
 
 using NodeId = uint32_t;
 using RuleId = uint32_t;
+
+// Characters that have no meaning in any notation: no quote, backslash or control, and no '<', with which markup
+// begins. Said of a byte of UTF-8.
+constexpr bool is_plain(char byte) {
+  return static_cast<uint8_t>(byte) >= 0x20 && byte != '"' && byte != '\\' && byte != '<';
+}
 
 // How often something may occur.
 struct Limits {
@@ -67,8 +74,7 @@ class Automaton {
   NodeId start(RuleId rule) const { return starts_[rule]; }
   RuleId root() const { return root_; }
   const Limits& limits(const Edge& edge) const { return limits_[edge.limits]; }
-  // Any text without quotes, backslashes and controls may follow this node, as far as the counter allows where the
-  // edges take from it.
+  // Any text of plain characters may follow this node, as far as the counter allows where the edges take from it.
   bool is_text(NodeId node) const { return (traits_[node] & kText) != 0; }
   bool takes_bytes(NodeId node) const { return (traits_[node] & kTakesBytes) != 0; }
   bool returns(NodeId node) const { return (traits_[node] & kReturns) != 0; }
@@ -113,6 +119,9 @@ class AutomatonBuilder {
   void add_return(NodeId from) { add(from, {.kind = Edge::Kind::kReturn}); }
   // The bytes of `text` one after another; returns where they lead.
   NodeId add_literal(NodeId from, std::string_view text);
+  // Each of `texts`, what they begin with alike written once; returns where each leads. The same text twice leads to
+  // the same node.
+  std::vector<NodeId> add_literals(NodeId from, std::span<const std::string> texts);
   // Code points from `first` to `last` as UTF-8, surrogates left out. Each counts once.
   void add_characters(NodeId from, char32_t first, char32_t last, NodeId to, Counting counting = {});
   void mark_text(NodeId node) { nodes_[node].is_text = true; }

@@ -13,7 +13,7 @@ Result<std::shared_ptr<const Grammar>> Grammar::compile(const nlohmann::ordered_
   SchemaCompiler compiler(builder);
   const RuleId rule = builder.add_rule();
   const NodeId begin = compiler.json().white_space(builder.start(rule));
-  T9_TRY(end, compiler.add_schema(schema, options, "", begin));
+  T9_TRY(end, compiler.add_schema(schema, options, "", Written::kJson, begin));
   builder.add_return(end);
   return build(std::move(builder), rule, compiler.take_notes());
 }

@@ -275,19 +275,19 @@ class PatternParser {
 
 class PatternWriter {
  public:
-  PatternWriter(AutomatonBuilder& builder, JsonRules& rules, Counting counting)
-      : builder_(builder), rules_(rules), counting_(counting) {}
+  PatternWriter(AutomatonBuilder& builder, Notation& notation, Counting counting)
+      : builder_(builder), notation_(notation), counting_(counting) {}
 
   NodeId write_whole(const Expression& choice, NodeId from) {
     const NodeId to = builder_.add_node();
     for (const Expression& sequence : choice.parts) {
       NodeId begin = builder_.add_node();
       builder_.add_free(from, begin);
-      if (!sequence.at_start) rules_.add_text(begin, counting_);
+      if (!sequence.at_start) notation_.add_text(begin, counting_);
       const NodeId matched = write(sequence, fresh_behind(begin));
       if (!sequence.at_end) {
         const NodeId rest = fresh_behind(matched);
-        rules_.add_text(rest, counting_);
+        notation_.add_text(rest, counting_);
         builder_.add_free(rest, to);
       } else {
         builder_.add_free(matched, to);
@@ -309,7 +309,7 @@ class PatternWriter {
       case Expression::Kind::kCharacter: {
         const NodeId to = builder_.add_node();
         for (const Range& range : expression.characters) {
-          rules_.add_string_characters(from, range.first, range.last, to, counting_);
+          notation_.add_string_characters(from, range.first, range.last, to, counting_);
         }
         return to;
       }
@@ -346,16 +346,16 @@ class PatternWriter {
   }
 
   AutomatonBuilder& builder_;
-  JsonRules& rules_;
+  Notation& notation_;
   Counting counting_;
 };
 
 }  // namespace
 
-Result<NodeId> add_pattern(AutomatonBuilder& builder, JsonRules& rules, NodeId from, std::string_view pattern,
+Result<NodeId> add_pattern(AutomatonBuilder& builder, Notation& notation, NodeId from, std::string_view pattern,
                            Counting counting) {
   T9_TRY(expression, PatternParser(pattern).parse());
-  return PatternWriter(builder, rules, counting).write_whole(expression, from);
+  return PatternWriter(builder, notation, counting).write_whole(expression, from);
 }
 
 }  // namespace tempo9::grammar

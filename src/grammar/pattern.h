@@ -8,14 +8,14 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "grammar/json_rules.h"
+#include "grammar/notation.h"
 
 namespace tempo9::grammar {
 
-// Adds to a JSON string, between the quotes, what matches `pattern`; an end that is not anchored takes any text.
-// Characters are escaped only where JSON asks for it. Returns the node behind.
-// Errors: kUnsupported for what is not in the subset, kInvalidInput for what is no pattern.
-Result<NodeId> add_pattern(AutomatonBuilder& builder, JsonRules& rules, NodeId from, std::string_view pattern,
+// Adds to a string, between its delimiters, what matches `pattern`; an end that is not anchored takes any text. In
+// JSON, characters are escaped only where it asks for that. Returns the node behind. Errors: kUnsupported for what is
+// not in the subset, kInvalidInput for what is no pattern.
+Result<NodeId> add_pattern(AutomatonBuilder& builder, Notation& notation, NodeId from, std::string_view pattern,
                            Counting counting);
 
 }  // namespace tempo9::grammar

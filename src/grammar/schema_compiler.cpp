@@ -13,7 +13,8 @@
 #include <utility>
 
 #include "base/utf8.h"
-#include "grammar/json_rules.h"
+#include "grammar/argument_notations.h"
+#include "grammar/notation.h"
 #include "grammar/pattern.h"
 #include "grammar/schema_merge.h"
 #include "grammar/schema_reference.h"
@@ -72,33 +73,84 @@ bool has_type(const Json& value, std::string_view type) {
 
 class SchemaCompiler::Implementation {
  public:
-  explicit Implementation(AutomatonBuilder& builder) : builder_(builder), json_(builder) {}
+  Implementation(AutomatonBuilder& builder, std::vector<std::string> excluded_in_content)
+      : builder_(builder),
+        json_(builder),
+        content_json_(builder, std::move(excluded_in_content)),
+        json_in_xml_(builder, {"</parameter>", "</function>"}),
+        xml_(builder, json_in_xml_),
+        gemma_(builder) {}
 
   Result<NodeId> add_schema(const Json& schema, const CompileOptions& options, const std::string& context,
-                            NodeId from) {
+                            Written written, NodeId from) {
     root_ = &schema;
     options_ = options;
     context_ = context;
+    pending_.clear();  // of a schema that could not be compiled
+    place_ = place_of(written);
     T9_TRY(end, value(schema, from, "#", 0));
     // Definitions are compiled one by one, so that recursion in the schema is none here.
     while (!pending_.empty() && !builder_.is_full()) {
       const Pending next = pending_.front();
       pending_.pop_front();
+      place_ = next.place;
       T9_TRY(definition_end, value(*next.schema, builder_.start(next.rule), next.pointer, 0));
       builder_.add_return(definition_end);
     }
     return end;
   }
 
-  JsonRules& json() { return json_; }
+  NodeId add_any_object(Written written, NodeId from) {
+    if (written == Written::kXmlParameters) return any_parameters(from);
+    return place_of(written).notation->any_object(from);
+  }
+
+  JsonNotation& json() { return json_; }
   std::vector<std::string> take_notes() { return std::exchange(not_enforced_, {}); }
 
  private:
+  // How the value that is being added is written.
+  struct Place {
+    Notation* notation;
+    bool is_parameters;  // an object as a list of parameters, in which the notation holds; nothing else can stand there
+
+    auto operator<=>(const Place&) const = default;
+  };
   struct Pending {
     const Json* schema;
     RuleId rule;
     std::string pointer;
+    Place place;
   };
+  // Writes differently while it lives.
+  class Inside {
+   public:
+    Inside(Implementation& self, Place place) : self_(self), before_(std::exchange(self.place_, place)) {}
+    ~Inside() { self_.place_ = before_; }
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+
+   private:
+    Implementation& self_;
+    const Place before_;
+  };
+
+  Place place_of(Written written) {
+    switch (written) {
+      case Written::kJson:
+        return {&json_, false};
+      case Written::kJsonContent:
+        return {&content_json_, false};
+      case Written::kXmlParameters:
+        return {&xml_, true};
+      case Written::kGemma:
+        return {&gemma_, false};
+    }
+    return {&json_, false};
+  }
+  Notation& notation() { return *place_.notation; }
+  // In a value of an array or object.
+  Place nested() { return {&notation().nested(), false}; }
 
   std::unexpected<Error> error(ErrorCode code, std::string_view path, std::string_view what) const {
     Error error(code, fmt::format("schema {}: {}", sanitize_utf8(path), what));
@@ -121,7 +173,7 @@ class SchemaCompiler::Implementation {
       return error(ErrorCode::kOutOfCapacity, path, fmt::format("more than {} schemas, written out", kMaxSchemas));
     }
     if (builder_.is_full()) return from;  // build() refuses the whole
-    if (schema.is_boolean()) return schema.get<bool>() ? json_.any_value(from) : builder_.add_node();
+    if (schema.is_boolean()) return schema.get<bool>() ? any_value(from) : builder_.add_node();
     if (!schema.is_object()) return error(ErrorCode::kInvalidInput, path, "not an object or a boolean");
     if (schema.contains("$ref")) return reference(schema, from, path, depth);
     if (schema.contains("allOf")) return conjunction(schema, from, path, depth);
@@ -170,10 +222,10 @@ class SchemaCompiler::Implementation {
       T9_TRY(merged, merge(*target, others, path));
       return value(merged, from, path, depth + 1);
     }
-    const auto [found, is_new] = rules_.try_emplace(target, 0);
+    const auto [found, is_new] = rules_.try_emplace({target, place_}, 0);
     if (is_new) {
       found->second = builder_.add_rule();
-      pending_.push_back({target, found->second, schema["$ref"].get<std::string>()});
+      pending_.push_back({target, found->second, schema["$ref"].get<std::string>(), place_});
     }
     return call(found->second, from);
   }
@@ -244,7 +296,7 @@ class SchemaCompiler::Implementation {
     for (const Json& part : parts) {
       if (!part.is_object()) return false;
       if (part.contains("const")) {
-        if (!seen.insert("=" + JsonRules::text_of(part["const"])).second) return false;
+        if (!seen.insert("=" + Notation::text_of(part["const"])).second) return false;
       } else if (part.contains("type") && part["type"].is_string() && part["type"] != "integer") {
         if (!seen.insert(part["type"].get<std::string>()).second) return false;
       } else {
@@ -260,9 +312,10 @@ class SchemaCompiler::Implementation {
 
   Result<NodeId> constants(const Json& schema, const Json& values, NodeId from, const std::string& path) {
     T9_TRY(types, types_of(schema, path));
+    if (place_.is_parameters) return builder_.add_node();
     // Tools of one set often share a list: it is written once.
-    const std::string key = JsonRules::text_of(schema.value("type", Json())) + JsonRules::text_of(values);
-    const auto [found, is_new] = constants_.try_emplace(key, 0);
+    const std::string key = Notation::text_of(schema.value("type", Json())) + Notation::text_of(values);
+    const auto [found, is_new] = constants_.try_emplace({key, place_}, 0);
     if (is_new) {
       found->second = builder_.add_rule();
       builder_.add_return(add_constants(schema, types, values, builder_.start(found->second)));
@@ -279,13 +332,13 @@ class SchemaCompiler::Implementation {
       if (constant.is_structured()) {
         const NodeId begin = builder_.add_node();
         builder_.add_free(from, begin);
-        builder_.add_free(json_.constant(begin, constant), to);
+        builder_.add_free(notation().nested().constant(begin, constant), to);
       } else {
-        scalars.push_back(JsonRules::text_of(constant));
+        scalars.push_back(notation().scalar_text(constant));
       }
     }
-    builder_.add_free(json_.one_of(from, scalars), to);
-    return to;
+    builder_.add_free(notation().one_of(from, scalars), to);
+    return notation().end_value(to);
   }
 
   // Without `type`, those that the other keywords speak of; all, where there are none.
@@ -296,8 +349,7 @@ class SchemaCompiler::Implementation {
       const Json& stored = schema["type"];
       for (const Json& type : stored.is_array() ? stored : Json::array({stored})) {
         if (!type.is_string() || !kTypes.contains(type.get<std::string>())) {
-          return error(ErrorCode::kInvalidInput, path + "/type",
-                       fmt::format("{} is no type", JsonRules::text_of(type)));
+          return error(ErrorCode::kInvalidInput, path + "/type", fmt::format("{} is no type", Notation::text_of(type)));
         }
         types.push_back(type.get<std::string>());
       }
@@ -312,7 +364,7 @@ class SchemaCompiler::Implementation {
 
   Result<NodeId> typed(const Json& schema, NodeId from, const std::string& path, int depth) {
     T9_TRY(types, types_of(schema, path));
-    if (types.empty()) return schema.contains("type") ? builder_.add_node() : json_.any_value(from);
+    if (types.empty()) return schema.contains("type") ? builder_.add_node() : any_value(from);
     const NodeId to = builder_.add_node();
     for (const std::string& type : types) {
       const NodeId begin = builder_.add_node();
@@ -324,13 +376,26 @@ class SchemaCompiler::Implementation {
   }
 
   Result<NodeId> of_type(const std::string& type, const Json& schema, NodeId from, const std::string& path, int depth) {
-    if (type == "null") return builder_.add_literal(from, "null");
-    if (type == "boolean") return json_.one_of(from, {"true", "false"});
+    if (place_.is_parameters) {
+      return type == "object" ? parameters(schema, from, path, depth) : Result<NodeId>(builder_.add_node());
+    }
     if (type == "string") return string(schema, from, path);
-    if (type == "array") return array(schema, from, path, depth);
-    if (type == "object") return object(schema, from, path, depth);
+    T9_TRY(end, of_other_type(type, schema, from, path, depth));
+    return notation().end_value(end);
+  }
+
+  Result<NodeId> of_other_type(const std::string& type, const Json& schema, NodeId from, const std::string& path,
+                               int depth) {
+    if (type == "null") return builder_.add_literal(from, "null");
+    if (type == "boolean") return notation().one_of(from, {"true", "false"});
+    if (type == "array" || type == "object") {
+      const Inside inside(*this, nested());
+      return type == "array" ? array(schema, from, path, depth) : object(schema, from, path, depth);
+    }
     return number(schema, type == "integer", from, path);
   }
+
+  NodeId any_value(NodeId from) { return place_.is_parameters ? any_parameters(from) : notation().any_value(from); }
 
   NodeId call(RuleId rule, NodeId from) {
     const NodeId to = builder_.add_node();
@@ -343,25 +408,23 @@ class SchemaCompiler::Implementation {
   Result<NodeId> string(const Json& schema, NodeId from, const std::string& path) {
     T9_TRY(limits, read_limits(schema, "minLength", "maxLength", path));
     T9_TRY(pattern, find_pattern(schema, path));
-    if (!pattern) return json_.string(from, limits);
-    const auto known = patterns_.find({*pattern, limits.min, limits.max});
+    if (!pattern) return notation().string(from, limits);
+    const auto known = patterns_.find({*pattern, limits.min, limits.max, place_});
     if (known != patterns_.end()) return call(known->second, from);
     // In a rule of its own: the counter is per rule.
     const RuleId rule = builder_.add_rule();
-    const NodeId begin = builder_.add_literal(builder_.start(rule), "\"");
+    const NodeId begin = notation().open_string(builder_.start(rule));
     const auto behind =
-        add_pattern(builder_, json_, begin, *pattern, limits.any() ? Counting::take(limits) : Counting{});
+        add_pattern(builder_, notation(), begin, *pattern, limits.any() ? Counting::take(limits) : Counting{});
     if (!behind) {
       if (behind.error().code() == ErrorCode::kInvalidInput) {
         return error(ErrorCode::kInvalidInput, path + "/pattern", behind.error().message());
       }
       T9_TRY_VOID(note_unenforced(path, fmt::format("pattern ({})", behind.error().message())));
-      return json_.string(from, limits);
+      return notation().string(from, limits);
     }
-    const NodeId end = builder_.add_node();
-    builder_.add_byte(*behind, '"', end, Counting::enough(limits));
-    builder_.add_return(end);
-    patterns_.emplace(std::tuple(*pattern, limits.min, limits.max), rule);
+    builder_.add_return(notation().close_string(*behind, Counting::enough(limits)));
+    patterns_.emplace(std::tuple(*pattern, limits.min, limits.max, place_), rule);
     return call(rule, from);
   }
 
@@ -372,7 +435,7 @@ class SchemaCompiler::Implementation {
       const Json& name = schema["format"];
       const auto* found = std::ranges::find_if(kFormats, [&](const Format& f) { return name == Json(f.name); });
       const bool is_used = found != kFormats.end() && !schema.contains("pattern");
-      if (!is_used) T9_TRY_VOID(note_unenforced(path, fmt::format("format {}", JsonRules::text_of(name))));
+      if (!is_used) T9_TRY_VOID(note_unenforced(path, fmt::format("format {}", Notation::text_of(name))));
       if (is_used) of_format = found->pattern;
     }
     if (!schema.contains("pattern")) return of_format;
@@ -407,12 +470,12 @@ class SchemaCompiler::Implementation {
       for (const std::string& key : kOfNumbers) {
         if (schema.contains(key)) T9_TRY_VOID(note_unenforced(path, key + " of a number"));
       }
-      return json_.number(from);
+      return notation().number(from);
     }
     T9_TRY(min, read_bound(schema, "minimum", "exclusiveMinimum", +1, path));
     T9_TRY(max, read_bound(schema, "maximum", "exclusiveMaximum", -1, path));
     if (min && max && *min > *max) return error(ErrorCode::kInvalidInput, path, "minimum above maximum");
-    return json_.integer(from, min, max);
+    return notation().integer(from, min, max);
   }
 
   // The integer nearest to the bound on the side that `inwards` (+1 or -1) points to. Bounds beyond 2^53 are none:
@@ -457,24 +520,24 @@ class SchemaCompiler::Implementation {
     const auto taking = limits.any() ? Counting::take(limits) : Counting{};
     const NodeId end = builder_.add_node();
     builder_.add_return(end);
-    NodeId behind = json_.white_space(builder_.add_literal(builder_.start(rule), "["));
+    NodeId behind = notation().white_space(builder_.add_literal(builder_.start(rule), "["));
     // From `behind`, the end or one more item; taking is decided before the comma, so that nothing else can follow it.
     const auto open_item = [&](bool is_first) {
       builder_.add_byte(behind, ']', end, Counting::enough(limits));
       const NodeId taken = builder_.add_node();
       builder_.add_free(behind, taken, taking);
-      return is_first ? taken : json_.white_space(builder_.add_literal(taken, ","));
+      return is_first ? taken : notation().white_space(builder_.add_literal(taken, ","));
     };
     for (size_t i = 0; i < fixed.size(); ++i) {
       T9_TRY(item_end, value(fixed[i], open_item(i == 0), fmt::format("{}/prefixItems/{}", path, i), depth + 1));
-      behind = json_.white_space(item_end);
+      behind = notation().white_space(item_end);
     }
     const NodeId first = open_item(fixed.empty());
     if (rest != Json(false)) {
       const NodeId item = builder_.add_node();
       builder_.add_free(first, item);
       T9_TRY(item_end, value(rest, item, path + "/items", depth + 1));
-      behind = json_.white_space(item_end);
+      behind = notation().white_space(item_end);
       builder_.add_free(open_item(false), item);
     }
     return call(rule, from);
@@ -518,26 +581,26 @@ class SchemaCompiler::Implementation {
     const Json rest =
         schema.contains("additionalProperties") ? schema["additionalProperties"] : Json(!options_.closed_objects);
     T9_TRY(properties, list_properties(schema, rest, path));
+    if (properties.empty() && rest == Json(true)) return notation().any_object(from);
+    if (notation().sorts_names()) std::ranges::stable_sort(properties, {}, &Property::name);
     const bool is_open = rest != Json(false);
-    if (properties.empty() && rest == Json(true)) return json_.any_object(from);
 
     const NodeId to = builder_.add_node();
     // Before the property i: `first` where there was none yet, `comma` behind a comma, `behind` after another property.
-    NodeId first = json_.white_space(builder_.add_literal(from, "{"));
+    NodeId first = notation().white_space(builder_.add_literal(from, "{"));
     NodeId comma = builder_.add_node();
     NodeId behind = builder_.add_node();
-    const auto add_comma = [&] { builder_.add_free(json_.white_space(builder_.add_literal(behind, ",")), comma); };
+    const auto add_comma = [&] { builder_.add_free(notation().white_space(builder_.add_literal(behind, ",")), comma); };
     for (const Property& property : properties) {
       add_comma();
       const NodeId key = builder_.add_node();
       builder_.add_free(first, key);
       builder_.add_free(comma, key);
-      const NodeId colon =
-          builder_.add_literal(json_.white_space(builder_.add_literal(key, JsonRules::text_of(property.name))), ":");
+      const NodeId colon = builder_.add_literal(notation().white_space(notation().name(key, property.name)), ":");
       const std::string property_path = fmt::format("{}/properties/{}", path, escape_pointer_part(property.name));
-      T9_TRY(end, value(*property.schema, json_.white_space(colon), property_path, depth + 1));
+      T9_TRY(end, value(*property.schema, notation().white_space(colon), property_path, depth + 1));
       const std::array<NodeId, 3> next = {builder_.add_node(), builder_.add_node(), builder_.add_node()};
-      builder_.add_free(json_.white_space(end), next[2]);
+      builder_.add_free(notation().white_space(end), next[2]);
       if (!property.is_required) {
         builder_.add_free(first, next[0]);
         builder_.add_free(comma, next[1]);
@@ -556,35 +619,80 @@ class SchemaCompiler::Implementation {
     const NodeId key = builder_.add_node();
     builder_.add_free(first, key);
     builder_.add_free(comma, key);
-    const NodeId colon = builder_.add_literal(json_.white_space(json_.name_other_than(key, names)), ":");
-    T9_TRY(end, value(rest, json_.white_space(colon), path + "/additionalProperties", depth + 1));
-    builder_.add_free(json_.white_space(end), behind);
+    const NodeId colon = builder_.add_literal(notation().white_space(notation().name_other_than(key, names)), ":");
+    T9_TRY(end, value(rest, notation().white_space(colon), path + "/additionalProperties", depth + 1));
+    builder_.add_free(notation().white_space(end), behind);
     return to;
+  }
+
+  // --- parameters
+
+  // Those that must be there come first; others only where the schema says what they are, or lists none.
+  Result<NodeId> parameters(const Json& schema, NodeId from, const std::string& path, int depth) {
+    const Json rest =
+        schema.contains("additionalProperties") ? schema["additionalProperties"] : Json(!options_.closed_objects);
+    T9_TRY(properties, list_properties(schema, rest, path));
+    if (properties.empty() && rest == Json(true)) return any_parameters(from);
+    const Inside inside(*this, {&xml_, false});
+    std::ranges::stable_partition(properties, &Property::is_required);
+    std::vector<std::string> names;
+    NodeId here = from;
+    for (const Property& property : properties) {
+      names.push_back(property.name);
+      const NodeId begin = builder_.add_node();
+      builder_.add_free(here, begin);
+      const std::string property_path = fmt::format("{}/properties/{}", path, escape_pointer_part(property.name));
+      T9_TRY(end, value(*property.schema, xml_.name(begin, property.name), property_path, depth + 1));
+      const NodeId next = builder_.add_literal(end, "\n");
+      if (!property.is_required) builder_.add_free(here, next);
+      here = next;
+    }
+    if (!rest.is_object()) return here;
+    const NodeId more = builder_.add_node();
+    builder_.add_free(here, more);
+    T9_TRY(end, value(rest, xml_.name_other_than(more, names), path + "/additionalProperties", depth + 1));
+    builder_.add_byte(end, '\n', more);
+    return more;
+  }
+
+  NodeId any_parameters(NodeId from) {
+    const NodeId more = builder_.add_node();
+    builder_.add_free(from, more);
+    builder_.add_byte(xml_.any_value(xml_.name_other_than(more, {})), '\n', more);
+    return more;
   }
 
   const Json* root_ = nullptr;  // the schema that is being added
   CompileOptions options_;
   std::string context_;
   AutomatonBuilder& builder_;
-  JsonRules json_;
-  std::map<const Json*, RuleId> rules_;                                     // of what is referred to
-  std::map<std::string, RuleId> constants_;                                 // of equal lists
-  std::map<std::tuple<std::string, uint32_t, uint32_t>, RuleId> patterns_;  // by pattern and limits
+  JsonNotation json_;
+  JsonNotation content_json_;
+  JsonNotation json_in_xml_;
+  XmlNotation xml_;
+  GemmaNotation gemma_;
+  Place place_ = {&json_, false};
+  std::map<std::pair<const Json*, Place>, RuleId> rules_;                          // of what is referred to
+  std::map<std::pair<std::string, Place>, RuleId> constants_;                      // of equal lists
+  std::map<std::tuple<std::string, uint32_t, uint32_t, Place>, RuleId> patterns_;  // by pattern and limits
   std::deque<Pending> pending_;
   std::vector<std::string> not_enforced_;
   int n_schemas_ = 0;
 };
 
-SchemaCompiler::SchemaCompiler(AutomatonBuilder& builder)
-    : implementation_(std::make_unique<Implementation>(builder)) {}
+SchemaCompiler::SchemaCompiler(AutomatonBuilder& builder, std::vector<std::string> excluded_in_content)
+    : implementation_(std::make_unique<Implementation>(builder, std::move(excluded_in_content))) {}
 SchemaCompiler::~SchemaCompiler() = default;
 
 Result<NodeId> SchemaCompiler::add_schema(const Json& schema, const CompileOptions& options, const std::string& context,
-                                          NodeId from) {
-  return implementation_->add_schema(schema, options, context, from);
+                                          Written written, NodeId from) {
+  return implementation_->add_schema(schema, options, context, written, from);
 }
 
-JsonRules& SchemaCompiler::json() { return implementation_->json(); }
+NodeId SchemaCompiler::add_any_object(Written written, NodeId from) {
+  return implementation_->add_any_object(written, from);
+}
+JsonNotation& SchemaCompiler::json() { return implementation_->json(); }
 std::vector<std::string> SchemaCompiler::take_notes() { return implementation_->take_notes(); }
 
 }  // namespace tempo9::grammar

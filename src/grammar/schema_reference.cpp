@@ -57,7 +57,7 @@ const Json* find_child(const Json& parent, const std::string& name) {
 
 Result<const Json*> resolve_reference(const Json& root, const Json& ref) {
   const auto bad = [&](std::string_view why) {
-    return fail(ErrorCode::kInvalidInput, fmt::format("{} {}", JsonRules::text_of(ref), why));
+    return fail(ErrorCode::kInvalidInput, fmt::format("{} {}", Notation::text_of(ref), why));
   };
   if (!ref.is_string()) return bad("is not a string");
   const std::string text = decode_percents(ref.get_ref<const std::string&>());

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "grammar/json_rules.h"
+#include "grammar/notation.h"
 
 namespace tempo9::grammar {
 

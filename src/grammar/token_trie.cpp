@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/utf8.h"
+#include "grammar/automaton.h"
 
 namespace tempo9::grammar {
 namespace {
@@ -14,9 +15,8 @@ uint32_t count_plain_characters(std::string_view bytes) {
   if (!is_valid_utf8(bytes)) return 0;
   uint32_t n = 0;
   for (const char c : bytes) {
-    const auto byte = static_cast<uint8_t>(c);
-    if (byte < 0x20 || c == '"' || c == '\\') return 0;
-    if ((byte & 0xC0) != 0x80) ++n;
+    if (!is_plain(c)) return 0;
+    if ((static_cast<uint8_t>(c) & 0xC0) != 0x80) ++n;
   }
   return n;
 }

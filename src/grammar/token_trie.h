@@ -61,8 +61,8 @@ class TokenTrie {
   };
 
   const Tree& all() const { return all_; }
-  // Plain tokens are whole characters without quotes, backslashes and controls: inside a JSON string all of them are
-  // allowed, whatever comes next. Only the others need a walk there.
+  // Plain tokens are whole characters without quotes, backslashes, controls and '<', with which markup begins: inside a
+  // string all of them are allowed, whatever comes next. Only the others need a walk there.
   const Tree& not_plain() const { return not_plain_; }
   const TokenMask& plain() const { return plain_; }
   // Those of at most so many characters.

@@ -76,11 +76,15 @@ Result<std::vector<int32_t>> encode(const chat::Rendered& rendered, const tokeni
   return encoded;
 }
 
+// White space aside.
+bool ends_with(std::string_view prompt, std::string_view text) {
+  const size_t end = prompt.find_last_not_of(" \t\r\n");
+  return end != std::string_view::npos && !text.empty() && prompt.substr(0, end + 1).ends_with(text);
+}
+
 // Whether the prompt has opened the reasoning, so that the answer begins inside it.
 chat::tools::Start start_of_answer(std::string_view prompt, const chat::tools::Dialect& dialect) {
-  const size_t end = prompt.find_last_not_of(" \t\r\n");
-  const bool is_open = end != std::string_view::npos && !dialect.reasoning_opener.empty() &&
-                       prompt.substr(0, end + 1).ends_with(dialect.reasoning_opener);
+  const bool is_open = ends_with(prompt, dialect.reasoning_opener);
   return is_open ? chat::tools::Start::kInReasoning : chat::tools::Start::kMaybeReasoning;
 }
 
@@ -88,7 +92,8 @@ AnswerOptions answer_options(const ChatRequest& request, const chat::tools::Dial
   return {.dialect = &dialect,
           .parser = {.tools = std::make_shared<const chat::tools::ToolSet>(request.conversation.tools),
                      .start = start_of_answer(prompt, dialect),
-                     .parallel_calls = request.parallel_tool_calls},
+                     .parallel_calls = request.parallel_tool_calls,
+                     .content_is_json = request.output_schema.has_value()},
           .stop = request.stop,
           .hide_reasoning = request.hide_reasoning};
 }
@@ -140,7 +145,11 @@ Result<Prompt> prepare_conversation(const ChatRequest& request, const App& app, 
   if (!made) return std::unexpected(std::move(made).error());
   AnswerOptions answer = answer_options(request, context.chat_format.dialect(), made->text);
   if (context.logs_text) answer.log_as = sender.request_id;
-  T9_TRY(constraint, make_constraint(request, *answer.dialect, answer.parser.start, app.grammars));
+  const AnswerBeginning beginning{
+      .dialect = *answer.dialect,
+      .start = answer.parser.start,
+      .may_reason = context.chat_format.has_reasoning() && !ends_with(made->text, answer.dialect->reasoning_close)};
+  T9_TRY(constraint, make_constraint(request, beginning, app.grammars));
   return Prompt{std::move(made->ids), std::move(answer), std::move(constraint)};
 }
 
@@ -151,8 +160,8 @@ Result<Prompt> prepare_raw(const ChatRequest& request, const RawPrompt& raw, con
   if (!raw.text.empty()) rendered.trusted.push_back({0, raw.text.size()});
   const ServerContext& context = app.context;
   T9_TRY(ids, encode_behind(raw.ids, rendered, context.tokenizer, context.engine.context_length(), is_cancelled));
-  T9_TRY(constraint, make_constraint(request, *chat::tools::find_dialect("generic"),
-                                     chat::tools::Start::kMaybeReasoning, app.grammars));
+  const AnswerBeginning beginning{.dialect = *chat::tools::find_dialect("generic")};
+  T9_TRY(constraint, make_constraint(request, beginning, app.grammars));
   return Prompt{std::move(ids), {}, std::move(constraint)};
 }
 

@@ -8,7 +8,7 @@
 
 #include "engine/engine.h"
 #include "engine/fake_model.h"
-#include "grammar/tool_calls.h"
+#include "grammar/answer.h"
 
 namespace tempo9::engine {
 namespace {
@@ -192,12 +192,14 @@ TEST_F(ConstraintTest, TheTokenLimitComesFirst) {
 }
 
 TEST_F(ConstraintTest, ReasoningIsFreeButCannotBeTheEnd) {
+  const auto grammar = grammar::compile_answer(
+      {.reasoning = {.close = "]"}, .calls = {}},
+      {.reasoning = grammar::AnswerRules::Reasoning::kOpen, .content_schema = ordered_json{{"enum", {true, false}}}});
+  ASSERT_TRUE(grammar.has_value());
   for (const int32_t closing : {kBracket, kBracket + 1}) {  // with and without white space behind it
     // The 0 is the end token: the model wants to end inside the reasoning, then to write "x" where JSON is due.
     start({}, testing::scripted_logits(1, {40, 41, testing::kEndToken, closing, 25, 25}));
-    Request r = request({2}, compile({{"enum", {true, false}}}));
-    r.constraint.begins_after = "]";
-    const Answer answer = run(r);
+    const Answer answer = run(request({2}, *grammar));
     EXPECT_TRUE(answer.text.starts_with("{}")) << answer.text;
     const size_t end = answer.text.find_first_not_of(" \n", answer.text.find(']') + 1);
     const std::string value = answer.text.substr(std::min(end, answer.text.size()));
@@ -209,11 +211,12 @@ TEST_F(ConstraintTest, ReasoningIsFreeButCannotBeTheEnd) {
 TEST_F(ConstraintTest, MarkupMayBeWrittenWithControlTokens) {
   const FakeTokenizer tokenizer({{5, "<call>"}, {6, "<end>"}});
   const GrammarTokens tokens(tokenizer);
-  const auto grammar = grammar::compile_tool_calls(std::vector<grammar::ToolSignature>{{"f", {{"type", "null"}}}},
-                                                   {.begin = "<call>", .arguments_begin = "", .end = ""});
+  const auto grammar =
+      grammar::compile_answer({.reasoning = {}, .calls = {.heads = {{"<call>", ""}}}},
+                              {.calls = grammar::AnswerRules::Calls::kRequired, .tools = {{"f", {{"type", "null"}}}}});
   ASSERT_TRUE(grammar.has_value());
   for (const bool allows : {false, true}) {
-    ConstraintState state({.grammar = *grammar, .begins_after = {}, .allows_control = allows}, tokens,
+    ConstraintState state({.grammar = *grammar, .allows_control = allows}, tokens,
                           {{testing::kSuppressedToken, "<call>"}, {testing::kEndToken, "<call>"}, {7, "<end>"}});
     const auto allowed = state.allowed_tokens();
     ASSERT_TRUE(allowed.has_value());
@@ -221,6 +224,8 @@ TEST_F(ConstraintTest, MarkupMayBeWrittenWithControlTokens) {
     EXPECT_FALSE((*allowed)->has(testing::kEndToken));
     EXPECT_TRUE((*allowed)->has(5));
     EXPECT_FALSE((*allowed)->has(7));
+    EXPECT_FALSE(state.accept("<end>"));
+    EXPECT_TRUE(state.accept("<call>"));
   }
 }
 
@@ -237,8 +242,8 @@ TEST(GrammarTokens, LeaveOutWhatMayNotBeSampled) {
   const FakeTokenizer tokenizer(kPieces);
   const GrammarTokens tokens(tokenizer);
   EXPECT_EQ(tokens.ends(), std::vector<int32_t>{testing::kEndToken});
-  EXPECT_FALSE(tokens.all_but_ends().has(testing::kEndToken));
-  EXPECT_EQ(tokens.all_but_ends().count(), testing::kFakeTokens - 1);
+  EXPECT_TRUE(tokens.is_end(testing::kEndToken));
+  EXPECT_FALSE(tokens.is_end(kBracket));
 }
 
 }  // namespace

@@ -352,8 +352,6 @@ const BadBody kBadBodies[] = {
     {"{" MSG R"(,"response_format":{"type":"json_schema","json_schema":{"strict":true,)"
      R"("schema":{"type":"number","multipleOf":3}}}})",
      "invalid_schema", "response_format"},
-    {"{" MSG R"(,"response_format":{"type":"json_object"},"tools":[{"type":"function","function":{"name":"f"}}]})",
-     "unsupported_parameter", "response_format"},
     {"{" MSG R"(,"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"nothing"}}}],)"
      R"("tool_choice":"required"})",
      "invalid_schema", "tools"},
@@ -367,7 +365,13 @@ const BadBody kBadBodies[] = {
     {"{" MSG R"(,"tool_choice":{"type":"function","function":{"name":"nope"}}})", "invalid_value", "tool_choice"},
     {"{" MSG R"(,"tools":[{"type":"function","function":{"name":"f"}}],)"
      R"("tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[]}}})",
-     "unsupported_parameter", "tool_choice"},
+     "missing_required_parameter", "tool_choice.allowed_tools.tools"},
+    {"{" MSG R"(,"tools":[{"type":"function","function":{"name":"f"}}],)"
+     R"("tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"name":"g"}]}}})",
+     "invalid_value", "tool_choice.allowed_tools.tools"},
+    {"{" MSG R"(,"tools":[{"type":"function","function":{"name":"f"}}],)"
+     R"("tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"never","tools":[{"name":"f"}]}}})",
+     "invalid_value", "tool_choice.allowed_tools.mode"},
 };
 #undef MSG
 

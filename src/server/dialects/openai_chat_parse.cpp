@@ -61,6 +61,26 @@ bool names_a_tool(const chat::Conversation& conversation, const Json& choice) {
   return false;
 }
 
+// The list is a choice among the tools; all stay in the prompt.
+void read_allowed_tools(FieldReader& fields, std::string_view name, ChatRequest& request) {
+  FieldReader choice = fields.nested(name);
+  FieldReader allowed = choice.nested("allowed_tools");
+  const std::string mode = allowed.require_string("mode");
+  if (mode != "auto" && mode != "required")
+    allowed.refuse_value("mode", fmt::format("'{}' is not auto or required", mode));
+  request.requires_call = mode == "required";
+  const Json* tools = allowed.find_array("tools");
+  if (!tools || tools->empty()) return allowed.refuse_missing("tools");
+  for (const Json& tool : *tools) {
+    const Json function = tool.is_object() ? tool.value("function", tool) : Json();
+    const Json allowed_name = function.is_object() ? function.value("name", Json()) : Json();
+    if (!allowed_name.is_string() || !names_a_tool(request.conversation, allowed_name)) {
+      return allowed.refuse_value("tools", fmt::format("there is no tool {}", dump_json(allowed_name)));
+    }
+    request.allowed_tools.push_back(allowed_name.get<std::string>());
+  }
+}
+
 // none leaves the tools out of the prompt; a forced call keeps all of them there, for the prefix cache.
 void apply_tool_choice(FieldReader& fields, std::string_view name, ChatRequest& request) {
   const Json* choice = fields.find(name);
@@ -74,22 +94,18 @@ void apply_tool_choice(FieldReader& fields, std::string_view name, ChatRequest& 
     fields.refuse_value(name, fmt::format("'{}' is not none, auto or required", choice->get<std::string>()));
   } else if (!choice->is_object()) {
     fields.refuse_type(name, "a string or an object", *choice);
+  } else if (choice->value("type", Json()) == "allowed_tools") {
+    read_allowed_tools(fields, name, request);
   } else {
     const Json function = choice->value("function", choice->value("custom", *choice));
     const Json tool = function.is_object() ? function.value("name", Json()) : Json();
-    if (!tool.is_string()) return fields.refuse_unsupported(name, "a restricted choice of tools");
+    if (!tool.is_string()) return fields.refuse_value(name, "it names no tool");
     if (!names_a_tool(request.conversation, tool)) {
       fields.refuse_value(name, fmt::format("there is no tool named '{}'", tool.get<std::string>()));
     }
     request.requires_call = true;
     request.forced_tool = tool.get<std::string>();
   }
-}
-
-// A schema holds the content from its first token, so that an answer under one cannot call tools.
-void refuse_schema_with_tools(FieldReader& fields, const ChatRequest& request) {
-  if (!request.output_schema || request.conversation.tools.empty()) return;
-  fields.refuse_unsupported("response_format", "a schema together with tools");
 }
 
 }  // namespace
@@ -116,7 +132,6 @@ Result<ChatRequest> parse_openai_chat(std::string body, const App& app) {
   request.hide_reasoning = hides_reasoning(fields, request.conversation);
   apply_tool_choice(fields, "tool_choice", request);
   apply_tool_choice(fields, "function_call", request);
-  refuse_schema_with_tools(fields, request);
   T9_TRY_VOID(fields.result());
   return request;
 }

@@ -350,5 +350,22 @@ TEST(AnswerParser, ContentThatASchemaHoldsIsNoCallWhateverItLooksLike) {
   }
 }
 
+TEST(AnswerParser, AClosingTagThatStandsAloneIsDroppedAtTheBeginningOnly) {
+  const std::string call = "<tool_call>\n<function=weather>\n</function>\n</tool_call>";
+  const auto content = [&](const std::string& text, Start start, std::shared_ptr<const ToolSet> tools) {
+    return parse_chunked({.dialect = find_dialect("qwen-xml"), .text = text, .tools = tools, .start = start}, 1)
+        .content;
+  };
+  for (const auto& tools : {test_tools(), std::shared_ptr<const ToolSet>()}) {
+    EXPECT_EQ(content("</think>\n\nHello", Start::kMaybeReasoning, tools), "Hello");
+    EXPECT_EQ(content("\n </think>Hello", Start::kMaybeReasoning, tools), "Hello");
+    EXPECT_EQ(content("</think></think>Hello", Start::kMaybeReasoning, tools), "</think>Hello");
+    EXPECT_EQ(content("Hello</think>\n\nyou", Start::kMaybeReasoning, tools), "Hello</think>\n\nyou");
+    EXPECT_EQ(content("Hm.</think>Hello</think>", Start::kInReasoning, tools), "Hello</think>");
+  }
+  EXPECT_EQ(content("Hm." + call + "</think>\n\nHello", Start::kInReasoning, test_tools()), "Hello");
+  EXPECT_EQ(content(call + "</think>\n\nHello", Start::kMaybeReasoning, test_tools()), "</think>\n\nHello");
+}
+
 }  // namespace
 }  // namespace tempo9::chat::tools

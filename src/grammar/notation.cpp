@@ -1,4 +1,4 @@
-#include "grammar/json_rules.h"
+#include "grammar/notation.h"
 
 #include <algorithm>
 
@@ -7,121 +7,26 @@
 namespace tempo9::grammar {
 namespace {
 
-// Bytes that a JSON string cannot hold as they are, and the letter that stands behind a backslash for each.
-struct Escape {
-  char32_t character;
-  char letter;
-};
-constexpr Escape kEscapes[] = {{'"', '"'},  {'\\', '\\'}, {'\b', 'b'}, {'\f', 'f'},
-                               {'\n', 'n'}, {'\r', 'r'},  {'\t', 't'}};
-
 constexpr char32_t kLastCodePoint = 0x10FFFF;
 
 }  // namespace
 
-NodeId JsonRules::white_space(NodeId from) {
-  if (!white_space_) {
-    white_space_ = builder_.add_rule();
-    const NodeId start = builder_.start(*white_space_);
-    for (const char c : {' ', '\t', '\n', '\r'}) {
-      builder_.add_byte(start, c, start, Counting::take({0, kMaxWhiteSpace}));
-    }
-    builder_.add_return(start);
-  }
+NodeId Notation::call(NodeId from, RuleId rule) {
   const NodeId to = builder_.add_node();
-  builder_.add_call(from, *white_space_, to);
+  builder_.add_call(from, rule, to);
   return to;
 }
 
-NodeId JsonRules::hex_digits(NodeId from, int n) {
-  for (; n > 0; --n) {
-    const NodeId next = builder_.add_node();
-    builder_.add_bytes(from, '0', '9', next);
-    builder_.add_bytes(from, 'a', 'f', next);
-    builder_.add_bytes(from, 'A', 'F', next);
-    from = next;
-  }
-  return from;
-}
-
-// Surrogates only in pairs.
-void JsonRules::add_escapes(NodeId from, NodeId to, Counting counting) {
-  const NodeId escape = builder_.add_node();
-  builder_.add_byte(from, '\\', escape, counting);
-  for (const char c : {'"', '\\', '/', 'b', 'f', 'n', 'r', 't'}) builder_.add_byte(escape, c, to);
-  const auto add_any = [&](NodeId node, std::string_view bytes, NodeId next) {
-    for (const char c : bytes) builder_.add_byte(node, c, next);
-  };
-  const NodeId code = builder_.add_literal(escape, "u");
-  const NodeId three_more = builder_.add_node();
-  add_any(code, "0123456789abcefABCEF", three_more);
-  builder_.add_free(hex_digits(three_more, 3), to);
-  const NodeId behind_d = builder_.add_node();
-  add_any(code, "dD", behind_d);
-  const NodeId two_more = builder_.add_node();
-  add_any(behind_d, "01234567", two_more);
-  builder_.add_free(hex_digits(two_more, 2), to);
-  const NodeId high = builder_.add_node();
-  add_any(behind_d, "89abAB", high);
-  const NodeId second = builder_.add_literal(hex_digits(high, 2), "\\u");
-  const NodeId second_d = builder_.add_node();
-  add_any(second, "dD", second_d);
-  const NodeId low = builder_.add_node();
-  add_any(second_d, "cdefCDEF", low);
-  builder_.add_free(hex_digits(low, 2), to);
-}
-
-// Those that need no escape.
-void JsonRules::add_plain_characters(NodeId from, char32_t first, char32_t last, NodeId to, Counting counting) {
-  const auto add_part = [&](char32_t low, char32_t high) {
-    const char32_t begin = std::max(first, low);
-    const char32_t end = std::min(last, high);
-    if (begin <= end) builder_.add_characters(from, begin, end, to, counting);
-  };
-  add_part(' ', '"' - 1);
-  add_part('"' + 1, '\\' - 1);
-  add_part('\\' + 1, kLastCodePoint);
-}
-
-void JsonRules::add_text(NodeId node, Counting counting) {
-  add_plain_characters(node, 0, kLastCodePoint, node, counting);
-  add_escapes(node, node, counting);
-  builder_.mark_text(node);
-}
-
-void JsonRules::add_string_characters(NodeId from, char32_t first, char32_t last, NodeId to, Counting counting) {
-  constexpr std::string_view kHex = "0123456789abcdef";
-  for (char32_t c = first; c <= std::min<char32_t>(last, '\\'); ++c) {
-    if (c >= ' ' && c != '"' && c != '\\') continue;
-    const NodeId escape = builder_.add_node();
-    builder_.add_byte(from, '\\', escape, counting);
-    const auto* found = std::ranges::find(kEscapes, c, &Escape::character);
-    if (found != std::end(kEscapes)) {
-      builder_.add_byte(escape, found->letter, to);
-    } else {
-      const std::string text = std::string("u00") + kHex[c >> 4] + kHex[c & 0xF];
-      builder_.add_free(builder_.add_literal(escape, text), to);
-    }
-  }
-  add_plain_characters(from, first, last, to, counting);
-}
-
-NodeId JsonRules::string(NodeId from, Limits characters) {
+NodeId Notation::string(NodeId from, Limits characters) {
   const auto [found, is_new] = strings_.try_emplace({characters.min, characters.max}, 0);
   if (is_new) {
     found->second = builder_.add_rule();
-    const NodeId text = builder_.add_literal(builder_.start(found->second), "\"");
-    const NodeId end = builder_.add_node();
-    add_text(text, characters.any() ? Counting::take(characters) : Counting{});
-    builder_.add_byte(text, '"', end, Counting::enough(characters));
-    builder_.add_return(end);
+    builder_.add_return(string_in_rule(builder_.start(found->second), characters));
   }
-  const NodeId to = builder_.add_node();
-  builder_.add_call(from, found->second, to);
-  return to;
+  return call(from, found->second);
 }
 
-NodeId JsonRules::digits(NodeId from) {
+NodeId Notation::digits(NodeId from) {
   const NodeId more = builder_.add_node();
   builder_.add_bytes(from, '0', '9', more);
   builder_.add_bytes(more, '0', '9', more);
@@ -129,7 +34,7 @@ NodeId JsonRules::digits(NodeId from) {
 }
 
 // Two digits of exponent keep every number finite in a double.
-NodeId JsonRules::number(NodeId from) {
+NodeId Notation::number(NodeId from) {
   const NodeId to = builder_.add_node();
   const NodeId whole = integer(from, std::nullopt, std::nullopt);
   const NodeId fraction = digits(builder_.add_literal(whole, "."));
@@ -148,7 +53,7 @@ NodeId JsonRules::number(NodeId from) {
   return to;
 }
 
-NodeId JsonRules::integer(NodeId from, std::optional<int64_t> min, std::optional<int64_t> max) {
+NodeId Notation::integer(NodeId from, std::optional<int64_t> min, std::optional<int64_t> max) {
   const NodeId to = builder_.add_node();
   const auto magnitude = [](int64_t value) {
     return std::to_string(value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value));
@@ -174,7 +79,7 @@ NodeId JsonRules::integer(NodeId from, std::optional<int64_t> min, std::optional
   return to;
 }
 
-void JsonRules::add_naturals_from(NodeId from, const std::string& low, NodeId to) {
+void Notation::add_naturals_from(NodeId from, const std::string& low, NodeId to) {
   add_equally_long(from, low, std::string(low.size(), '9'), to);
   // Longer ones.
   NodeId node = builder_.add_node();
@@ -187,7 +92,7 @@ void JsonRules::add_naturals_from(NodeId from, const std::string& low, NodeId to
   builder_.add_free(digits(node), to);
 }
 
-void JsonRules::add_naturals(NodeId from, const std::string& low, const std::string& high, NodeId to) {
+void Notation::add_naturals(NodeId from, const std::string& low, const std::string& high, NodeId to) {
   for (size_t n = low.size(); n <= high.size(); ++n) {
     const std::string first = n == low.size() ? low : "1" + std::string(n - 1, '0');
     const std::string last = n == high.size() ? high : std::string(n, '9');
@@ -196,7 +101,7 @@ void JsonRules::add_naturals(NodeId from, const std::string& low, const std::str
 }
 
 // REQUIRES: low <= high, of equal length.
-void JsonRules::add_equally_long(NodeId from, std::string_view low, std::string_view high, NodeId to) {
+void Notation::add_equally_long(NodeId from, std::string_view low, std::string_view high, NodeId to) {
   if (low.empty()) return builder_.add_free(from, to);
   const auto add_rest = [&](char first, char last, std::string_view rest_low, std::string_view rest_high) {
     if (first > last) return;
@@ -217,25 +122,14 @@ void JsonRules::add_equally_long(NodeId from, std::string_view low, std::string_
   if (!high_is_whole) add_rest(high[0], high[0], zeros, high_rest);
 }
 
-NodeId JsonRules::one_of(NodeId from, const std::vector<std::string>& texts) {
+NodeId Notation::one_of(NodeId from, const std::vector<std::string>& texts) {
   const NodeId to = builder_.add_node();
-  std::map<std::pair<NodeId, char>, NodeId> next;
-  for (const std::string& text : texts) {
-    NodeId node = from;
-    for (const char c : text) {
-      const auto [found, is_new] = next.try_emplace({node, c}, 0);
-      if (is_new) {
-        found->second = builder_.add_node();
-        builder_.add_byte(node, c, found->second);
-      }
-      node = found->second;
-    }
-    builder_.add_free(node, to);
-  }
+  for (const NodeId end : builder_.add_literals(from, texts)) builder_.add_free(end, to);
   return to;
 }
 
-NodeId JsonRules::name_other_than(NodeId from, const std::vector<std::string>& names) {
+NodeId Notation::names_but(NodeId from, const std::vector<std::string>& names, const AddCharacters& add,
+                           const AddEnd& end, bool is_text) {
   struct Place {
     NodeId node = 0;
     std::map<char32_t, size_t> next;
@@ -243,7 +137,7 @@ NodeId JsonRules::name_other_than(NodeId from, const std::vector<std::string>& n
   };
   // A trie of the names; every way out of it leads to `rest`.
   std::vector<Place> trie(1);
-  trie[0].node = builder_.add_literal(from, "\"");
+  trie[0].node = from;
   for (const std::string& name : names) {
     size_t at = 0;
     for (size_t pos = 0; pos < name.size();) {
@@ -255,32 +149,51 @@ NodeId JsonRules::name_other_than(NodeId from, const std::vector<std::string>& n
   }
   const NodeId to = builder_.add_node();
   const NodeId rest = builder_.add_node();
-  add_plain_characters(rest, 0, kLastCodePoint, rest);
-  builder_.mark_text(rest);
-  builder_.add_byte(rest, '"', to);
+  add(rest, 0, kLastCodePoint, rest);
+  end(rest, to);
+  if (is_text) builder_.mark_text(rest);
   for (const Place& place : trie) {
-    builder_.mark_text(place.node);
-    if (!place.is_name) builder_.add_byte(place.node, '"', to);
+    if (is_text) builder_.mark_text(place.node);
+    if (!place.is_name) end(place.node, to);
     char32_t begin = 0;
     for (const auto& [c, next] : place.next) {
-      if (c > begin) add_plain_characters(place.node, begin, c - 1, rest);
-      add_plain_characters(place.node, c, c, trie[next].node);
+      if (c > begin) add(place.node, begin, c - 1, rest);
+      add(place.node, c, c, trie[next].node);
       begin = c + 1;
     }
-    add_plain_characters(place.node, begin, kLastCodePoint, rest);
+    add(place.node, begin, kLastCodePoint, rest);
   }
   return to;
 }
 
-NodeId JsonRules::constant(NodeId from, const Json& value) {
-  if (!value.is_structured()) return builder_.add_literal(from, text_of(value));
+NodeId Notation::word_other_than(NodeId from, const std::vector<std::string>& names) {
+  struct Range {
+    char first;
+    char last;
+  };
+  constexpr Range kWord[] = {{'0', '9'}, {'A', 'Z'}, {'a', 'z'}, {'_', '_'}, {'-', '.'}};
+  const auto add = [&](NodeId node, char32_t first, char32_t last, NodeId to) {
+    for (const Range& range : kWord) {
+      const char32_t low = std::max(first, static_cast<char32_t>(range.first));
+      const char32_t high = std::min(last, static_cast<char32_t>(range.last));
+      if (low <= high) builder_.add_characters(node, low, high, to);
+    }
+  };
+  const auto end = [&](NodeId node, NodeId to) { builder_.add_free(node, to); };
+  std::vector<std::string> excluded = names;
+  excluded.emplace_back();  // it is not empty
+  return names_but(from, excluded, add, end, /*is_text=*/false);
+}
+
+NodeId Notation::constant(NodeId from, const Json& value) {
+  if (!value.is_structured()) return builder_.add_literal(from, scalar_text(value));
   NodeId node = white_space(builder_.add_literal(from, value.is_object() ? "{" : "["));
   bool is_first = true;
   for (const auto& [key, element] : value.items()) {
     if (!is_first) node = white_space(builder_.add_literal(white_space(node), ","));
     is_first = false;
     if (value.is_object()) {
-      node = builder_.add_literal(node, text_of(key));
+      node = name(node, key);
       node = white_space(builder_.add_literal(white_space(node), ":"));
     }
     node = constant(node, element);
@@ -288,7 +201,7 @@ NodeId JsonRules::constant(NodeId from, const Json& value) {
   return builder_.add_literal(is_first ? node : white_space(node), value.is_object() ? "}" : "]");
 }
 
-NodeId JsonRules::any_value(NodeId from) {
+NodeId Notation::any_value(NodeId from) {
   if (!any_value_) {
     any_value_ = builder_.add_rule();
     const NodeId start = builder_.start(*any_value_);
@@ -306,12 +219,10 @@ NodeId JsonRules::any_value(NodeId from) {
     builder_.add_byte(first, ']', end);
     builder_.add_byte(behind, ']', end);
   }
-  const NodeId to = builder_.add_node();
-  builder_.add_call(from, *any_value_, to);
-  return to;
+  return call(from, *any_value_);
 }
 
-NodeId JsonRules::any_object(NodeId from) {
+NodeId Notation::any_object(NodeId from) {
   if (!any_object_) {
     any_object_ = builder_.add_rule();
     const NodeId end = builder_.add_node();
@@ -319,18 +230,16 @@ NodeId JsonRules::any_object(NodeId from) {
     const NodeId first = white_space(builder_.add_literal(builder_.start(*any_object_), "{"));
     const NodeId key = builder_.add_node();
     builder_.add_free(first, key);
-    const NodeId colon = builder_.add_literal(white_space(string(key, {})), ":");
+    const NodeId colon = builder_.add_literal(white_space(any_name(key)), ":");
     const NodeId behind = white_space(any_value(white_space(colon)));
     builder_.add_free(white_space(builder_.add_literal(behind, ",")), key);
     builder_.add_byte(first, '}', end);
     builder_.add_byte(behind, '}', end);
   }
-  const NodeId to = builder_.add_node();
-  builder_.add_call(from, *any_object_, to);
-  return to;
+  return call(from, *any_object_);
 }
 
-std::string JsonRules::text_of(const Json& value) {
+std::string Notation::text_of(const Json& value) {
   return value.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
 
