@@ -25,7 +25,8 @@ struct World {
                                 .model = {.name = "fuzz", .created_s = 0, .context_length = 4096},
                                 .sampling_defaults = {}};
   server::WorkerPool workers{1};
-  server::App app{context, workers, {}};
+  grammar::GrammarCache grammars{4};
+  server::App app{context, workers, grammars, {}};
 };
 
 }  // namespace

@@ -88,7 +88,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   const ParserOptions options{.tools = data[1] & 1 ? nullptr : tools,
                               .start = data[1] & 2 ? Start::kInReasoning : Start::kMaybeReasoning,
-                              .parallel_calls = !(data[1] & 4)};
+                              .parallel_calls = !(data[1] & 4),
+                              .content_is_json = (data[1] & 16) != 0};
   const EndReason end = data[1] & 8 ? EndReason::kLength : EndReason::kStop;
   const Joined whole = parse(*dialects[which], options, text, text.size() + 1, end);
   T9_CHECK(parse(*dialects[which], options, text, 1, end) == whole);
