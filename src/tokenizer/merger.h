@@ -5,10 +5,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "tokenizer/pair_table.h"
+#include "tokenizer/rank_queue.h"
 
 namespace tempo9::tokenizer {
 
@@ -26,9 +26,9 @@ struct Symbol {
 // Among the pairs with the lowest rank the leftmost merges first.
 class Merger {
  public:
-  // Up to this many symbols a scan for the best pair beats a heap.
+  // Up to this many symbols a scan for the best pair beats a queue.
   static constexpr size_t kMaxScanned = 32;
-  // The heap asks `keep_going` once in so many steps.
+  // With a queue, `keep_going` is asked once in so many steps.
   static constexpr size_t kStepsPerQuestion = 1 << 16;
 
   // Shortens `row`, whose last symbol ends at byte `end`, to what no pair merges in. False when `keep_going` said so;
@@ -40,7 +40,7 @@ class Merger {
       merge_by_scan(row, end, rules);
       return true;
     }
-    return merge_by_heap(row, end, rules, keep_going);
+    return merge_by_queue(row, end, rules, keep_going);
   }
 
  private:
@@ -77,32 +77,25 @@ class Merger {
   }
 
   template <class Rules, class KeepGoing>
-  bool merge_by_heap(std::vector<Symbol>& row, uint32_t end, Rules& rules, KeepGoing& keep_going) {
+  bool merge_by_queue(std::vector<Symbol>& row, uint32_t end, Rules& rules, KeepGoing& keep_going) {
     const auto n = static_cast<uint32_t>(row.size());
     links_.resize(n);
-    heap_.clear();
-    // Entries are rank and position in one number. An entry is stale when the pair at its position has another rank
-    // by now; if it has the same one, it does not matter which of them was pushed for it.
-    const auto entry_of = [&](uint32_t i) { return uint64_t{links_[i].with_next.rank} << 32 | i; };
+    queue_.clear();
     const auto end_of = [&](uint32_t i) { return links_[i].next == kNoSymbol ? end : row[links_[i].next].begin; };
     const auto look_up = [&](uint32_t i) {
       const uint32_t right = links_[i].next;
       links_[i].with_next = right == kNoSymbol ? Merge{} : rules.find(row[i], row[right], end_of(right));
-      return links_[i].with_next.exists();
+      if (links_[i].with_next.exists()) queue_.push(links_[i].with_next.rank, i);
     };
     for (uint32_t i = 0; i < n; ++i) links_[i] = {i - 1, i + 1 == n ? kNoSymbol : i + 1, {}};
     links_[0].previous = kNoSymbol;
-    for (uint32_t i = 0; i < n; ++i) {
-      if (look_up(i)) heap_.push_back(entry_of(i));
-    }
-    std::ranges::make_heap(heap_, std::greater<>());
-    for (size_t step = 1; !heap_.empty(); ++step) {
+    for (uint32_t i = 0; i < n; ++i) look_up(i);
+    for (size_t step = 1; !queue_.empty(); ++step) {
       if (step % kStepsPerQuestion == 0 && !keep_going()) return false;
-      std::ranges::pop_heap(heap_, std::greater<>());
-      const uint64_t entry = heap_.back();
-      heap_.pop_back();
-      const auto left = static_cast<uint32_t>(entry);
-      if (!links_[left].with_next.exists() || entry != entry_of(left)) continue;
+      const auto [rank, left] = queue_.pop();
+      // An entry is stale when the pair at its position has another rank by now; if it has the same one, it does not
+      // matter which of them was pushed for it.
+      if (links_[left].with_next.rank != rank) continue;
       const uint32_t right = links_[left].next;
       const int32_t result = links_[left].with_next.result;
       rules.merged(row[left], row[right], end_of(right), result);
@@ -110,9 +103,8 @@ class Merger {
       links_[left].next = links_[right].next;
       links_[right].with_next = {};
       if (links_[left].next != kNoSymbol) links_[links_[left].next].previous = left;
-      if (look_up(left)) push(entry_of(left));
-      const uint32_t previous = links_[left].previous;
-      if (previous != kNoSymbol && look_up(previous)) push(entry_of(previous));
+      if (links_[left].previous != kNoSymbol) look_up(links_[left].previous);  // first, so that positions ascend
+      look_up(left);
     }
     size_t n_left = 0;
     for (uint32_t i = 0; i != kNoSymbol; i = links_[i].next) row[n_left++] = row[i];
@@ -120,13 +112,8 @@ class Merger {
     return true;
   }
 
-  void push(uint64_t entry) {
-    heap_.push_back(entry);
-    std::ranges::push_heap(heap_, std::greater<>());
-  }
-
   std::vector<Links> links_;
-  std::vector<uint64_t> heap_;
+  RankQueue queue_;
 };
 
 }  // namespace tempo9::tokenizer
