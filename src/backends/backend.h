@@ -37,13 +37,21 @@ class Executable {
 
   // Runs one pass.
   // REQUIRES: n_rows <= max_rows and n_outputs <= max_outputs of the CompileOptions; tokens within the vocabulary;
-  // pages present for each slot, states for each sequence if the program has state layers.
+  // pages present for each slot, states for each sequence if the program has state layers; at most max_trial_rows rows
+  // of sequences whose states are on trial.
   virtual void run(const tensor::Batch& batch, const RunOutputs& outputs, const Observer* observer = nullptr) = 0;
+
+  // Takes states to a part of the last pass (spec models 7.5): advances states.state(l, s) by the first n_rows[s] rows
+  // that its sequence s had on trial, with the operations of that pass in the same order, so the bits are those of a
+  // pass that ended there. Sequences with 0 are left alone.
+  // REQUIRES: the sequences of the last pass by the same index, and of those with rows here the states from before it.
+  virtual void replay(const tensor::StateView& states, std::span<const int64_t> n_rows) = 0;
 };
 
 struct CompileOptions {
   int64_t max_rows = 512;
   int64_t max_outputs = 64;
+  int64_t max_trial_rows = 0;  // of one pass; memory is paid for as they are used
 };
 
 class Backend {

@@ -121,7 +121,8 @@ Result<std::unique_ptr<Cache>> Cache::create(backends::Backend& backend, std::sp
   for (const tensor::KvLayerSpec& layer : layers) {
     T9_TRY_VOID(cache->impl_->add_layer(backend, layer, options.type));
   }
-  T9_TRY(state_pool, StatePool::create(backend, state_layers, options.max_sequences + options.max_kept_states));
+  T9_TRY(state_pool, StatePool::create(backend, state_layers,
+                                       options.max_sequences + options.max_kept_states + options.max_trials));
   cache->impl_->state_pool = std::move(state_pool);
   if (!options.disk.root.empty() && options.max_kept_pages > 0) cache->impl_->open_disk(backend.name(), layers);
   return cache;
@@ -150,6 +151,7 @@ void Cache::Impl::remove(Sequence& sequence) {
   }
   if (sequence.node != PrefixTree::kRoot) tree.drop_user(sequence.node);
   state_pool.drop(sequence.state);
+  if (sequence.other_state != PrefixTree::kNoState) state_pool.drop(sequence.other_state);
   sequence = {
       .alive = false, .generation = sequence.generation == kMaxGeneration ? 0 : sequence.generation + 1, .tables = {}};
 }
@@ -188,6 +190,21 @@ void Cache::set_length(SequenceId id, int64_t n_tokens) {
   }
 }
 
+void Cache::truncate(SequenceId id, int64_t n_tokens) {
+  Sequence& sequence = impl_->find(id);
+  T9_CHECK_MSG(n_tokens >= sequence.n_tokens, fmt::format("{} tokens of {} are to stay", n_tokens, sequence.n_tokens));
+  const int64_t n_pages = pages_for(n_tokens);
+  if (n_pages >= sequence.n_pages) return;
+  for (size_t p = 0; p < impl_->pools.size(); ++p) {
+    std::vector<int32_t>& pages = sequence.tables[p].pages;
+    for (; std::ssize(pages) > n_pages; pages.pop_back()) {
+      if (pages.back() != kNoPage) impl_->pools[p].pages.drop(pages.back());
+    }
+    impl_->give_memory_back(impl_->pools[p]);
+  }
+  sequence.n_pages = n_pages;
+}
+
 bool Cache::has_room(int64_t n_tokens) const {
   return std::ranges::all_of(impl_->pools, [&](const Pool& pool) { return pool.n_available() >= pages_for(n_tokens); });
 }
@@ -206,11 +223,36 @@ tensor::KvView Cache::view(std::span<const SequenceId> ids) {
 tensor::StateView Cache::states(std::span<const SequenceId> ids) {
   StatePool& pool = impl_->state_pool;
   impl_->states.resize(pool.n_layers() * ids.size());
+  impl_->states_before.assign(impl_->states.size(), nullptr);
+  bool has_trials = false;
   for (size_t i = 0; i < ids.size(); ++i) {
-    const int32_t slot = impl_->find(ids[i]).state;
-    for (size_t l = 0; l < pool.n_layers(); ++l) impl_->states[l * ids.size() + i] = pool.layer(slot, l);
+    const Sequence& sequence = impl_->find(ids[i]);
+    has_trials |= sequence.is_on_trial;
+    for (size_t l = 0; l < pool.n_layers(); ++l) {
+      const size_t index = l * ids.size() + i;
+      impl_->states[index] = pool.layer(sequence.state, l);
+      if (sequence.is_on_trial) impl_->states_before[index] = pool.layer(sequence.other_state, l);
+    }
   }
-  return {.states = impl_->states, .n_sequences = static_cast<int32_t>(ids.size())};
+  tensor::StateView view{.states = impl_->states, .n_sequences = static_cast<int32_t>(ids.size())};
+  if (has_trials) view.before = impl_->states_before;
+  return view;
+}
+
+void Cache::begin_trial(SequenceId id) {
+  Sequence& sequence = impl_->find(id);
+  T9_CHECK(!sequence.is_on_trial);
+  if (impl_->state_pool.n_layers() == 0) return;
+  if (sequence.other_state == PrefixTree::kNoState) sequence.other_state = impl_->state_pool.take();
+  std::swap(sequence.state, sequence.other_state);
+  sequence.is_on_trial = true;
+}
+
+void Cache::end_trial(SequenceId id, bool keeps_all) {
+  Sequence& sequence = impl_->find(id);
+  if (!sequence.is_on_trial) return;
+  if (!keeps_all) std::swap(sequence.state, sequence.other_state);
+  sequence.is_on_trial = false;
 }
 
 CacheStats Cache::stats() const {

@@ -35,6 +35,7 @@ struct CacheOptions {
   int64_t max_kept_states = 0;
   // What is kept also goes to disk, to outlive the process. Only with max_kept_pages.
   disk::Options disk = {};
+  int64_t max_trials = 0;  // sequences whose recurrent state may be on trial at once
 };
 
 struct CacheStats {
@@ -111,6 +112,9 @@ class Cache {
   // Tells the cache that the sequence holds `n_tokens` tokens now: pages that no later row of a sliding layer can see
   // go back to the pool. REQUIRES: n_tokens <= n_slots(id), and not below an earlier call.
   void set_length(SequenceId id, int64_t n_tokens);
+  // Takes back the slots from `n_tokens` on: pages that hold nothing before them go back to the pool. What the rows
+  // that stay wrote is not touched. REQUIRES: n_tokens is not below the length that set_length told.
+  void truncate(SequenceId id, int64_t n_tokens);
 
   // A page can be had, if kept ones make room, for each of the next `n_tokens` tokens of a new sequence.
   bool has_room(int64_t n_tokens) const;
@@ -140,6 +144,14 @@ class Cache {
   tensor::KvView view(std::span<const SequenceId> ids);
   // The same of the recurrent state, which a pass over these sequences advances.
   tensor::StateView states(std::span<const SequenceId> ids);
+
+  // Puts the next pass's rows of the sequence on trial: states() gives that pass a second place, and the state as it
+  // was stays beside it. REQUIRES: fewer than max_trials sequences have ever done so of those that exist. Without
+  // recurrent layers there is nothing to do.
+  void begin_trial(SequenceId id);
+  // The pass's state holds, or that from before it does: then Executable::replay can take it to a part of the rows.
+  // REQUIRES: on trial.
+  void end_trial(SequenceId id, bool keeps_all);
 
   CacheStats stats() const;
 

@@ -53,6 +53,9 @@ struct Sequence {
   int64_t n_pages = 0;        // length of each table
   std::vector<Table> tables;  // one per pool
   int32_t state = PrefixTree::kNoState;
+  int32_t other_state =
+      PrefixTree::kNoState;  // on trial that before it, else of no meaning; taken with the first trial
+  bool is_on_trial = false;
 
   // Its first n_shared pages are those of the path to `node`, of which it is a user; they are full.
   PrefixTree::NodeId node = PrefixTree::kRoot;
@@ -93,6 +96,7 @@ struct Cache::Impl {
 
   std::vector<tensor::PageTable> tables;  // of the last view()
   std::vector<float*> states;             // of the last states()
+  std::vector<const float*> states_before;
 
   // cache.cpp
   Result<void> add_layer(backends::Backend& backend, const tensor::KvLayerSpec& spec, tensor::KvType type);

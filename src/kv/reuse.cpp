@@ -189,6 +189,7 @@ NodeId Cache::Impl::keep_last_page(Sequence& sequence, std::span<const int32_t> 
 
 void Cache::remove_and_keep(SequenceId id, std::span<const int32_t> tokens) {
   Sequence& sequence = impl_->find(id);
+  if (sequence.is_on_trial) end_trial(id, /*keeps_all=*/false);  // the pass failed
   if (impl_->options.max_kept_pages > 0) {
     publish(id, tokens);
     const auto rest = tokens.subspan(static_cast<size_t>(sequence.n_shared * kPageTokens));

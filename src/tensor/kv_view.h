@@ -42,12 +42,23 @@ struct KvView {
 
 // Recurrent state: of state layer l, sequence s of the batch owns the floats() floats at state(l, s). The batch's rows
 // advance it.
+//
+// The rows of a sequence with a `before` are on trial: some may be taken back. Its state is read there, and stays as it
+// was; only state(l, s) is advanced. Executable::replay then advances a state by a part of the rows.
 struct StateView {
   std::span<float* const> states;  // indexed by layer * n_sequences + sequence
   int32_t n_sequences = 0;
+  std::span<const float* const> before = {};  // by the same index, null where rows are not on trial; may be empty
 
-  float* state(int32_t layer, int32_t sequence) const {
-    return states[static_cast<size_t>(layer) * static_cast<size_t>(n_sequences) + static_cast<size_t>(sequence)];
+  float* state(int32_t layer, int32_t sequence) const { return states[index(layer, sequence)]; }
+  const float* state_before(int32_t layer, int32_t sequence) const {
+    return before.empty() ? nullptr : before[index(layer, sequence)];
+  }
+  bool is_on_trial(int32_t sequence) const { return !before.empty() && state_before(0, sequence) != nullptr; }
+
+ private:
+  size_t index(int32_t layer, int32_t sequence) const {
+    return static_cast<size_t>(layer) * static_cast<size_t>(n_sequences) + static_cast<size_t>(sequence);
   }
 };
 

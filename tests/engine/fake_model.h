@@ -122,6 +122,7 @@ class FakeExecutable : public backends::Executable {
     }
     ASSERT_EQ(output, batch.n_outputs());
   }
+  void replay(const tensor::StateView&, std::span<const int64_t>) override {}
 
  private:
   static FakeSlot* slot_of(const tensor::Batch& batch, size_t layer, std::byte* memory, int32_t sequence,

@@ -134,6 +134,28 @@ TEST(Cache, MemoryOfManyFreePagesIsGivenBack) {
   EXPECT_LE(cache->stats().resident_bytes, 64 * cache->stats().bytes_per_page);
 }
 
+TEST(Cache, TruncatingGivesBackThePagesThatHoldNothing) {
+  testing::MemoryBackend backend;
+  auto cache = make_cache(backend, {kFull, kSliding}, 320, 2);
+  const auto id = cache->add_sequence().value();
+  const auto other = cache->add_sequence().value();
+  ASSERT_TRUE(cache->grow(id, 100));
+  cache->set_length(id, 60);
+  const std::vector<int32_t> before = {cache->view({&id, 1}).table(0, 0).pages.begin(),
+                                       cache->view({&id, 1}).table(0, 0).pages.end()};
+  cache->truncate(id, 64);
+  EXPECT_EQ(cache->n_slots(id), 64);
+  EXPECT_EQ(cache->stats().pages_used, 2);
+  const auto kept = cache->view({&id, 1}).table(0, 0).pages;
+  EXPECT_TRUE(std::ranges::equal(kept, std::span(before).first(2)));
+  cache->truncate(id, 61);  // within the last page
+  EXPECT_EQ(cache->n_slots(id), 64);
+  EXPECT_TRUE(cache->grow(other, 256));
+  EXPECT_FALSE(cache->grow(id, 65));
+  cache->remove_sequence(other);
+  EXPECT_TRUE(cache->grow(id, 320));
+}
+
 constexpr tensor::StateLayerSpec kSmallState{.conv_floats = 6, .delta_floats = 24};
 constexpr tensor::StateLayerSpec kLargeState{.conv_floats = 100, .delta_floats = 70000};
 
@@ -175,6 +197,32 @@ TEST(Cache, EverySequenceStartsWithItsOwnZeroState) {
     cache->remove_sequence(a);
   }
   EXPECT_EQ(cache->stats().states_used, 0);
+}
+
+TEST(Cache, OnTrialTheStateFromBeforeIsAtHand) {
+  testing::MemoryBackend backend;
+  auto cache = Cache::create(backend, std::vector{kFull}, std::vector{kSmallState, kLargeState},
+                             {.type = tensor::KvType::kF32, .max_tokens = 320, .max_sequences = 2, .max_trials = 1})
+                   .value();
+  const std::vector<SequenceId> ids = {cache->add_sequence().value(), cache->add_sequence().value()};
+  fill_state(*cache, ids[0], 1.0f);
+  fill_state(*cache, ids[1], 2.0f);
+  EXPECT_FALSE(cache->states(ids).is_on_trial(0));
+  for (const bool keeps_all : {false, true}) {
+    cache->begin_trial(ids[0]);
+    const tensor::StateView view = cache->states(ids);
+    ASSERT_TRUE(view.is_on_trial(0));
+    EXPECT_FALSE(view.is_on_trial(1));
+    EXPECT_EQ(*view.state_before(1, 0), 1.0f);
+    EXPECT_NE(view.state_before(1, 0), view.state(1, 0));
+    fill_state(*cache, ids[0], 3.0f);
+    EXPECT_EQ(*view.state_before(1, 0), 1.0f);
+    cache->end_trial(ids[0], keeps_all);
+    EXPECT_TRUE(holds_only(*cache, ids[0], keeps_all ? 3.0f : 1.0f));
+    EXPECT_TRUE(holds_only(*cache, ids[1], 2.0f));
+  }
+  cache->remove_sequence(ids[0]);
+  EXPECT_EQ(cache->stats().states_used, 1);
 }
 
 TEST(Cache, ModelsWithoutStatePayNothingForIt) {

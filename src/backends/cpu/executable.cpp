@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/cpu/pass.h"
+#include "backends/cpu/trial_rows.h"
 #include "base/check.h"
 #include "base/thread_pool.h"
 
@@ -79,6 +80,7 @@ class CpuExecutable final : public Executable {
     if (batch.n_rows() == 0) return;
     if (tiles_ != nullptr && tiles_->n_made() != n_made_) use_tiles();
     split_rows(batch);
+    trial_.begin(batch, sequence_rows_);
     const Plan& plan = observer == nullptr ? fused_ : traced_;
     const Pass pass{.plan = plan,
                     .isa = isa_,
@@ -88,7 +90,8 @@ class CpuExecutable final : public Executable {
                     .workers = workers_,
                     .sequence_rows = sequence_rows_,
                     .row_blocks = row_blocks_,
-                    .span_states = span_state_floats()};
+                    .span_states = span_state_floats(),
+                    .trial = trial_};
     if (observer == nullptr) {
       pool_.run(StepsOfPass(pass, plan.steps));
       return;
@@ -99,6 +102,10 @@ class CpuExecutable final : public Executable {
         (*observer)(value, pass.view(cell, program_.values[static_cast<size_t>(value)].cols));
       }
     }
+  }
+
+  void replay(const tensor::StateView& states, std::span<const int64_t> n_rows) override {
+    trial_.replay(states, n_rows, isa_, pool_, workers_);
   }
 
  private:
@@ -130,6 +137,8 @@ class CpuExecutable final : public Executable {
     T9_TRY(cells, Buffer::reserve(bytes_per_row * static_cast<size_t>(options_.max_rows)));
     T9_TRY(private_memory, Buffer::reserve(worker_bytes * static_cast<size_t>(pool_.n_workers())));
     T9_TRY(span_states, Buffer::reserve(kSpanStateBytes));
+    T9_TRY(trial, TrialRows::create(fused_, program_.state_layers.size(), options_.max_trial_rows));
+    trial_ = std::move(trial);
     cells_ = std::move(cells);
     private_memory_ = std::move(private_memory);
     span_states_ = std::move(span_states);
@@ -181,6 +190,7 @@ class CpuExecutable final : public Executable {
   std::vector<WorkerMemory> workers_;
   std::vector<RowBlock> sequence_rows_;
   std::vector<RowBlock> row_blocks_;
+  TrialRows trial_;
 };
 
 }  // namespace

@@ -63,6 +63,8 @@ inline ExpertTiles expert_tiles(std::byte* data, int64_t n_pairs) {
   return {.count = count, .tiles = tiles, .rows = reinterpret_cast<int32_t*>(tiles + n_pairs)};
 }
 
+class TrialRows;
+
 // Plain data, constant while the threads run. Everything it points to outlives the pass.
 struct Pass {
   const Plan& plan;
@@ -75,6 +77,7 @@ struct Pass {
   std::span<const RowBlock> row_blocks;     // the same, cut for attention
   // Attention states of spans that different workers compute, when there is too little else to share.
   std::span<float> span_states;
+  const TrialRows& trial;
 
   int64_t n_rows(tensor::RowSet rows) const {
     return rows == tensor::RowSet::kBatch ? batch.n_rows() : batch.n_outputs();

@@ -149,8 +149,9 @@ Result<void> Planner::emit(const tensor::DeltaNet& op) {
                            .shape = shape,
                            .state_layer = op.state_layer,
                            .state_offset = program_.state_layers[static_cast<size_t>(op.state_layer)].conv_floats};
-  plan_.scratch_bytes =
-      std::max(plan_.scratch_bytes, static_cast<size_t>(kernels::delta_net_scratch(shape)) * sizeof(float));
+  // And a row of results that nobody reads, for replays.
+  const int64_t n_floats = kernels::delta_net_scratch(shape) + op.n_v_heads * op.v_dim;
+  plan_.scratch_bytes = std::max(plan_.scratch_bytes, static_cast<size_t>(n_floats) * sizeof(float));
   return {};
 }
 

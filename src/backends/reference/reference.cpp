@@ -40,6 +40,26 @@ struct Bound {
   std::vector<Buffer> slots;
 };
 
+// A layer with a state, and what it read of the last pass's rows.
+struct RecurrentLayer {
+  const tensor::CausalConv* conv = nullptr;
+  const tensor::DeltaNet* net = nullptr;
+  std::vector<float> x;  // of the convolution
+  std::vector<float> qkv, beta, alpha;
+};
+
+std::vector<RecurrentLayer> find_recurrent_layers(const Program& program) {
+  std::vector<RecurrentLayer> layers(program.state_layers.size());
+  for (const tensor::Op& op : program.ops) {
+    if (const auto* conv = std::get_if<tensor::CausalConv>(&op)) {
+      layers[static_cast<size_t>(conv->state_layer)].conv = conv;
+    } else if (const auto* net = std::get_if<tensor::DeltaNet>(&op)) {
+      layers[static_cast<size_t>(net->state_layer)].net = net;
+    }
+  }
+  return layers;
+}
+
 // One run: an overload per op, which computes it and gives the value that it made (kNone for those that make none).
 class Pass {
  public:
@@ -170,21 +190,98 @@ class Pass {
 
 class ReferenceExecutable final : public Executable {
  public:
-  explicit ReferenceExecutable(Bound bound) : bound_(std::move(bound)) {}
+  explicit ReferenceExecutable(Bound bound)
+      : bound_(std::move(bound)), recurrent_(find_recurrent_layers(bound_.program)) {}
 
   void run(const tensor::Batch& batch, const RunOutputs& outputs, const Observer* observer) override {
     T9_CHECK(batch.n_rows() <= bound_.options.max_rows);
     T9_CHECK(batch.n_outputs() <= bound_.options.max_outputs);
     T9_CHECK(outputs.logits.rows >= batch.n_outputs());
     const Pass pass(bound_, batch, outputs);
+    begin_trial(batch);
     for (const tensor::Op& op : bound_.program.ops) {
       const ValueId made = std::visit(pass, op);
+      if (bound_.options.max_trial_rows > 0) keep_rows(op, pass);
       if (observer != nullptr && made != kNone) (*observer)(made, pass.view(made));
     }
   }
 
+  void replay(const tensor::StateView& states, std::span<const int64_t> n_rows) override {
+    std::vector<int64_t> rows;  // of the last pass
+    std::vector<int32_t> sequences;
+    std::vector<int64_t> n_taken(n_rows.size(), 0);
+    for (size_t r = 0; r < sequences_.size(); ++r) {
+      const auto s = static_cast<size_t>(sequences_[r]);
+      if (n_taken[s] == n_rows[s]) continue;
+      ++n_taken[s];
+      rows.push_back(static_cast<int64_t>(r));
+      sequences.push_back(sequences_[r]);
+    }
+    const tensor::Batch batch{.sequences = sequences, .states = states};
+    for (const RecurrentLayer& layer : recurrent_) replay_layer(layer, rows, batch);
+  }
+
  private:
+  void begin_trial(const tensor::Batch& batch) {
+    sequences_.assign(batch.sequences.begin(), batch.sequences.end());
+    for (int32_t s = 0; s < batch.states.n_sequences; ++s) {
+      if (!batch.states.is_on_trial(s)) continue;
+      for (int32_t l = 0; l < std::ssize(bound_.program.state_layers); ++l) {
+        const int64_t n_floats = bound_.program.state_layers[static_cast<size_t>(l)].floats();
+        std::copy_n(batch.states.state_before(l, s), n_floats, batch.states.state(l, s));
+      }
+    }
+  }
+
+  // All rows of the pass, on trial or not.
+  void keep_rows(const tensor::Op& op, const Pass& pass) {
+    const auto keep = [&](ValueId id, std::vector<float>& values) {
+      const MatView<float> view = pass.view(id);
+      values.assign(view.data, view.data + view.rows * view.cols);
+    };
+    if (const auto* conv = std::get_if<tensor::CausalConv>(&op)) {
+      keep(conv->x, recurrent_[static_cast<size_t>(conv->state_layer)].x);
+    } else if (const auto* net = std::get_if<tensor::DeltaNet>(&op)) {
+      RecurrentLayer& layer = recurrent_[static_cast<size_t>(net->state_layer)];
+      keep(net->qkv, layer.qkv);
+      keep(net->beta, layer.beta);
+      keep(net->alpha, layer.alpha);
+    }
+  }
+
+  // Some rows of a kept matrix, side by side.
+  struct Picked {
+    Picked(std::span<const float> values, std::span<const int64_t> rows, int64_t n_cols) : cols(n_cols) {
+      for (const int64_t r : rows) {
+        const auto row = values.subspan(static_cast<size_t>(r * cols), static_cast<size_t>(cols));
+        data.insert(data.end(), row.begin(), row.end());
+      }
+    }
+    MatView<float> view() { return {data.data(), std::ssize(data) / cols, cols, cols}; }
+
+    int64_t cols;
+    std::vector<float> data;
+  };
+
+  void replay_layer(const RecurrentLayer& layer, std::span<const int64_t> rows, const tensor::Batch& batch) const {
+    const auto cols = [this](ValueId id) { return bound_.program.values[static_cast<size_t>(id)].cols; };
+    const auto vector = [this](WeightId id) { return decode_vector(bound_.weights[static_cast<size_t>(id)]); };
+    const WeightView& taps = bound_.weights[static_cast<size_t>(layer.conv->weight)];
+    Picked x(layer.x, rows, cols(layer.conv->x)), unused = x;
+    kernels::causal_conv(*layer.conv, decode_vector(taps), taps.cols, batch, x.view(), unused.view());
+    const std::vector<float> a = vector(layer.net->a), dt = vector(layer.net->dt);
+    Picked qkv(layer.qkv, rows, cols(layer.net->qkv)), beta(layer.beta, rows, cols(layer.net->beta));
+    Picked alpha(layer.alpha, rows, cols(layer.net->alpha));
+    const int64_t n_out = cols(layer.net->out);
+    std::vector<float> results(rows.size() * static_cast<size_t>(n_out));
+    kernels::delta_net(*layer.net, bound_.program.state_layers[static_cast<size_t>(layer.net->state_layer)],
+                       {.qkv = qkv.view(), .beta = beta.view(), .alpha = alpha.view(), .a = a, .dt = dt}, batch,
+                       {results.data(), std::ssize(rows), n_out, n_out});
+  }
+
   Bound bound_;
+  std::vector<RecurrentLayer> recurrent_;  // by state layer; points into bound_
+  std::vector<int32_t> sequences_;         // of the last pass's rows
 };
 
 class ReferenceBackend final : public Backend {
