@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -37,6 +38,7 @@ struct Flags {
   std::string isa;
   std::string kv_type;
   std::string graph;
+  std::string embeddings;
   int threads = 0;
   int64_t chunk = 512;
 };
@@ -46,6 +48,8 @@ struct Input {
   std::vector<int32_t> tokens;
   std::vector<int32_t> rows;
   std::vector<int32_t> mtp_rows;
+  std::optional<ImageRows> images;
+  std::vector<float> embeddings;  // of images
 };
 
 Result<std::vector<int32_t>> read_ids(const Json& array, std::string_view what) {
@@ -177,6 +181,34 @@ class LogitsOutput {
   std::vector<float> kept_;
 };
 
+// The embeddings of image tokens from `path`; the recording says which token they stand for, how many there are and how
+// wide, and the image's size in patches.
+Result<void> read_images(const std::string& path, const std::string& recording, Input& input) {
+  T9_TRY(json, read_json(recording));
+  std::map<std::string_view, int64_t> numbers;
+  for (const char* key : {"image_token_id", "image_tokens", "embedding_width", "grid_h", "grid_w"}) {
+    if (!json.is_object() || !json.contains(key) || !json[key].is_number_integer() || json[key] <= 0 ||
+        json[key] > INT32_MAX) {
+      return fail(ErrorCode::kInvalidInput, fmt::format("{}: --embeddings needs \"{}\" there", recording, key));
+    }
+    numbers[key] = json[key].get<int64_t>();
+  }
+  const int64_t n_rows = numbers["image_tokens"], n_cols = numbers["embedding_width"];
+  T9_TRY(values, read_floats(path, static_cast<size_t>(n_rows * n_cols)));
+  input.embeddings = std::move(values);
+  ImageRows images{.token = static_cast<int32_t>(numbers["image_token_id"]),
+                   .height = numbers["grid_h"],
+                   .width = numbers["grid_w"],
+                   .embeddings = {input.embeddings.data(), n_rows, n_cols, n_cols}};
+  // A token covers a square of patches.
+  while (images.height * images.width > n_rows) {
+    images.height /= 2;
+    images.width /= 2;
+  }
+  input.images = images;
+  return {};
+}
+
 // Reference logits lie beside the file that names their rows, in `name`.
 Result<Agreement> compare_with(const std::string& expect, const char* name, std::span<const float> logits,
                                int64_t n_vocab) {
@@ -240,7 +272,8 @@ Result<Json> run(const Flags& flags) {
   T9_TRY(kv_type, parse_kv_type(*backend, flags.kv_type));
 
   const bool compares = !flags.expect.empty();
-  const EvaluateOptions options{.chunk = flags.chunk, .kv_type = kv_type};
+  if (!flags.embeddings.empty()) T9_TRY_VOID(read_images(flags.embeddings, flags.expect, input));
+  const EvaluateOptions options{.chunk = flags.chunk, .kv_type = kv_type, .images = input.images};
   if (compares) T9_TRY_VOID(check_expected(flags.expect, input, !flags.mtp.empty()));
   LogitsOutput logits(flags.logits, compares);
   const auto start = std::chrono::steady_clock::now();
@@ -289,6 +322,9 @@ void add_eval_command(CLI::App& app, int& exit_code) {
   eval->add_option("--kv-type", flags->kv_type, "Type of the KV cache (default: the backend's)")
       ->check(CLI::IsMember({"f32", "f16", "q8_0"}));
   eval->add_option("--graph", flags->graph, "Graph file, or off (default: one in the cache folder)");
+  eval->add_option("--embeddings", flags->embeddings,
+                   "Rows of f32 for the image tokens, of a recording that --expect names")
+      ->needs(expect);
   eval->add_option("--chunk", flags->chunk, "Rows of one pass at most")
       ->check(CLI::Range(int64_t{1}, int64_t{65536}))
       ->capture_default_str();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <memory>
 #include <numeric>
@@ -46,6 +47,50 @@ struct Pass {
   }
 };
 
+// What tells image rows from text: which embedding each token has, if any, and its positions.
+struct Layout {
+  std::vector<int32_t> embedding_of_row;          // empty without images
+  std::array<std::vector<int32_t>, 3> positions;  // time, height, width
+};
+
+Result<Layout> lay_out(std::span<const int32_t> tokens, const models::Model& model,
+                       const std::optional<ImageRows>& images) {
+  Layout layout;
+  const int64_t n_image_tokens = images ? std::ranges::count(tokens, images->token) : 0;
+  if (images && (n_image_tokens != images->embeddings.rows || images->height * images->width <= 0 ||
+                 n_image_tokens % (images->height * images->width) != 0 ||
+                 images->embeddings.cols != models::embedding_cols(model.program))) {
+    return fail(
+        ErrorCode::kInvalidInput,
+        fmt::format("{} image tokens, {} embeddings of {} columns, images of {} by {}; the model takes {} columns",
+                    n_image_tokens, images->embeddings.rows, images->embeddings.cols, images->height, images->width,
+                    models::embedding_cols(model.program)));
+  }
+  int32_t next = 0;      // position of the next text token, or of the image
+  int64_t in_image = 0;  // rows of the current image so far
+  int32_t n_embedded = 0;
+  const auto add = [&](int32_t time, int32_t height, int32_t width) {
+    layout.positions[0].push_back(time);
+    layout.positions[1].push_back(height);
+    layout.positions[2].push_back(width);
+  };
+  for (const int32_t token : tokens) {
+    const bool is_image = images && token == images->token;
+    if (images) layout.embedding_of_row.push_back(is_image ? n_embedded++ : -1);
+    if (!is_image) {
+      add(next, next, next);
+      ++next;
+      continue;
+    }
+    add(next, next + static_cast<int32_t>(in_image / images->width),
+        next + static_cast<int32_t>(in_image % images->width));
+    if (++in_image < images->height * images->width) continue;
+    in_image = 0;
+    next += static_cast<int32_t>(std::max(images->height, images->width));
+  }
+  return layout;
+}
+
 // The longest pass from `begin` that keeps the limits. `rows` are the wanted ones not below `begin`.
 Pass next_pass(int64_t begin, int64_t n_tokens, int64_t chunk, std::span<const int32_t> rows) {
   Pass pass{.begin = begin, .end = std::min(begin + chunk, n_tokens), .outputs = {}};
@@ -79,6 +124,7 @@ class SequenceRun {
     run.executable_ = std::move(executable);
     run.cache_ = std::move(cache);
     run.sequence_ = sequence;
+    run.images_ = options.images;
     run.n_vocab_ = program.values[static_cast<size_t>(program.logits)].cols;
     run.logits_.resize(static_cast<size_t>(max_outputs * run.n_vocab_));
     run.sequences_.assign(static_cast<size_t>(run.chunk_), 0);
@@ -91,19 +137,30 @@ class SequenceRun {
 
   // One row per token; `hidden` where the program reads one. Gives the logits, valid until the next call.
   Result<tensor::MatView<const float>> run(const Pass& pass, std::span<const int32_t> tokens,
-                                           tensor::MatView<const float> hidden, tensor::MatView<float> hidden_out) {
+                                           tensor::MatView<const float> hidden, tensor::MatView<float> hidden_out,
+                                           const Layout* layout = nullptr) {
     const size_t first = static_cast<size_t>(pass.begin);
     T9_TRY_VOID(cache_->grow(sequence_, pass.end));
-    const tensor::Batch batch{
+    positions_.clear();
+    const std::vector<int32_t>* planes = layout ? layout->positions.data() : &slots_;
+    for (size_t p = 0; p < (layout ? 3u : 1u); ++p) {
+      const auto plane = std::span(planes[p]).subspan(first, tokens.size());
+      positions_.insert(positions_.end(), plane.begin(), plane.end());
+    }
+    tensor::Batch batch{
         .tokens = tokens,
         .sequences = std::span(sequences_).first(tokens.size()),
         .slots = std::span(slots_).subspan(first, tokens.size()),
-        .positions = std::span(slots_).subspan(first, tokens.size()),
+        .positions = positions_,
         .outputs = pass.outputs,
         .kv = cache_->view({&sequence_, 1}),
         .states = cache_->states({&sequence_, 1}),
         .hidden = hidden,
     };
+    if (layout && images_) {
+      batch.embedding_of_row = std::span(layout->embedding_of_row).subspan(first, tokens.size());
+      batch.embeddings = images_->embeddings;
+    }
     const tensor::MatView<float> out{
         .data = logits_.data(), .rows = batch.n_outputs(), .cols = n_vocab_, .stride = n_vocab_};
     executable_->run(batch, {.logits = out, .hidden = hidden_out});
@@ -120,6 +177,8 @@ class SequenceRun {
   std::vector<float> logits_;
   std::vector<int32_t> sequences_;
   std::vector<int32_t> slots_;
+  std::vector<int32_t> positions_;  // of a pass, plane after plane
+  std::optional<ImageRows> images_;
 };
 
 // The hidden states that go from one program to the other in a pass.
@@ -141,11 +200,12 @@ class HiddenRows {
 Result<void> evaluate(backends::Backend& backend, const models::Model& model, std::span<const int32_t> tokens,
                       std::span<const int32_t> rows, const EvaluateOptions& options, const LogitsSink& sink) {
   T9_TRY_VOID(check_input(model, tokens, rows));
+  T9_TRY(layout, lay_out(tokens, model, options.images));
   const int64_t n_tokens = static_cast<int64_t>(tokens.size());
   T9_TRY(model_run, SequenceRun::create(backend, model.program, model.weights, n_tokens, options));
   for (int64_t begin = 0; begin < n_tokens;) {
     const Pass pass = next_pass(begin, n_tokens, model_run.chunk(), rows);
-    T9_TRY(logits, model_run.run(pass, pass.of(tokens), {}, {}));
+    T9_TRY(logits, model_run.run(pass, pass.of(tokens), {}, {}, options.images ? &layout : nullptr));
     if (!pass.outputs.empty()) T9_TRY_VOID(sink(logits));
     rows = rows.subspan(pass.outputs.size());
     begin = pass.end;

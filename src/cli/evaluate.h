@@ -12,9 +12,18 @@
 
 namespace tempo9::cli {
 
+// Rows of images among the tokens, for models whose positions go in three directions (spec models 13.2).
+struct ImageRows {
+  int32_t token = 0;   // stands in the tokens once per row of an image
+  int64_t height = 0;  // rows of every image, row after row
+  int64_t width = 0;
+  tensor::MatView<const float> embeddings;  // a row for each such token
+};
+
 struct EvaluateOptions {
   int64_t chunk = 512;                         // rows of one pass at most
   std::optional<tensor::KvType> kv_type = {};  // empty: the backend's default
+  std::optional<ImageRows> images = {};
 };
 
 // Takes the next wanted rows of logits; the view is valid during the call.

@@ -183,6 +183,10 @@ Node Builder::delta_net(std::string_view name, Node qkv, Node beta, Node alpha, 
 
 Node Builder::input(std::string_view name, int64_t columns) { return append(name, tensor::Input{.cols = columns}); }
 
+Node Builder::add_embedding(std::string_view name, Node x, int64_t begin) {
+  return append(name, tensor::AddEmbedding{.x = x.id, .begin = begin});
+}
+
 void Builder::set_hidden(Node x) {
   T9_CHECK(value(x).rows == RowSet::kBatch);
   program_.hidden = x.id;

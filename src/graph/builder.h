@@ -90,6 +90,9 @@ class Builder {
   // Rows that another program made: Batch::hidden.
   Node input(std::string_view name, int64_t cols);
 
+  // Adds a further part of the rows' embeddings: the columns from `begin` on.
+  Node add_embedding(std::string_view name, Node x, int64_t begin);
+
   // Makes `x` the program's hidden state, which a draft block reads.
   void set_hidden(Node x);
 

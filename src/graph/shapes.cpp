@@ -203,6 +203,12 @@ class Rules {
     return Shape{.cols = op.cols, .rows = RowSet::kBatch};
   }
 
+  Result<Shape> operator()(const tensor::AddEmbedding& op) const {
+    T9_TRY(x, batch_value(op.x));
+    T9_TRY_VOID(require(is_size(op.begin), "columns from {} on", op.begin));
+    return same_as(*x);
+  }
+
  private:
   Result<const tensor::Value*> value(tensor::ValueId id) const { return element(program_.values, id, "value"); }
   Result<const tensor::Value*> batch_value(tensor::ValueId id) const {

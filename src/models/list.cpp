@@ -67,6 +67,16 @@ Result<void> check_quantization_version(const gguf::File& file) {
 
 std::span<const Architecture> all_architectures() { return kArchitectures; }
 
+int64_t embedding_cols(const tensor::Program& program) {
+  int64_t cols = 0;
+  for (const tensor::Op& op : program.ops) {
+    const auto cols_of = [&](tensor::ValueId id) { return program.values[static_cast<size_t>(id)].cols; };
+    if (const auto* embed = std::get_if<tensor::Embed>(&op)) cols = std::max(cols, cols_of(embed->out));
+    if (const auto* add = std::get_if<tensor::AddEmbedding>(&op)) cols = std::max(cols, add->begin + cols_of(add->out));
+  }
+  return cols;
+}
+
 Result<Model> load_model(std::shared_ptr<const gguf::File> file) {
   const std::string path = file->path();
   const auto load = [&]() -> Result<Model> {

@@ -46,6 +46,10 @@ struct Model {
   std::vector<std::string> warnings;      // lines to log: what of the file the model does not use
 };
 
+// Columns that the rows of Batch::embeddings need: those of a token's embedding, and more where layers read further
+// parts (deepstack).
+int64_t embedding_cols(const tensor::Program& program);
+
 // Errors: kUnsupported for an architecture, a tensor type or a feature that is not implemented, by name;
 // kInvalidInput for missing or contradictory metadata, by key, and for missing or misshapen tensors, by name.
 Result<Model> load_model(std::shared_ptr<const gguf::File> file);

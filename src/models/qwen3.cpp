@@ -29,6 +29,7 @@ struct Params {
   DecoderParams common;
   ExpertParams experts;
   Builder::RopeSpec rope;
+  int64_t n_deepstack = 0;  // leading layers that add a part of their own of an image row's embedding
 };
 
 Result<ExpertParams> read_experts(const Keys& keys, const DecoderParams& common, const Variant& variant) {
@@ -53,8 +54,12 @@ Result<Params> read_params(const Keys& keys, const Variant& variant) {
   T9_TRY(common, read_decoder_params(keys, {.needs_feed_forward = !variant.has_experts}));
   T9_TRY(experts, read_experts(keys, common, variant));
   T9_TRY(rope, read_rope(keys, common, variant));
-  if (variant.sees_images) T9_TRY_VOID(keys.find_count("n_deepstack_layers", 0, common.n_layers()));
-  return Params{.common = std::move(common), .experts = experts, .rope = std::move(rope)};
+  Params params{.common = std::move(common), .experts = experts, .rope = std::move(rope)};
+  if (variant.sees_images) {
+    T9_TRY(n_deepstack, keys.find_count("n_deepstack_layers", 0, params.common.n_layers()));
+    params.n_deepstack = n_deepstack;
+  }
+  return params;
 }
 
 struct Layer {
@@ -115,16 +120,17 @@ Result<Model> load(std::shared_ptr<const gguf::File> file, const Variant& varian
     const Layer& w = layers[i];
     b.set_prefix(fmt::format("blk.{}.", i));
     Node attn = attention_branch(b, w, params, i, x);
-    if (i + 1 == layers.size()) {  // nothing after the last attention needs the other rows
+    const bool adds_embedding = static_cast<int64_t>(i) < params.n_deepstack;
+    if (i + 1 == layers.size() && !adds_embedding) {  // nothing after the last attention needs the other rows
       attn = b.select_outputs("attn_selected", attn);
       x = b.select_outputs("x_selected", x);
     }
     x = b.add("attn_residual", x, b.matmul("attn_output", attn, w.attn.output));
     x = b.add("out", x, ffn_branch(b, w, params, x));
-    // TODO: once a Batch carries image embeddings, add here, in the first n_deepstack_layers, the part of each image
-    // row's embedding that belongs to the layer. Text rows get nothing.
+    if (adds_embedding) x = b.add_embedding("deepstack", x, static_cast<int64_t>(i + 1) * common.n_embd);
   }
   b.set_prefix("");
+  if (params.n_deepstack == common.n_layers()) x = b.select_outputs("x_selected", x);
   const Node last = b.rms_norm("output_norm", x, output_norm, common.rms_eps);
   const Node logits = b.matmul("logits", last, embeddings.head);
   return make_model(std::move(file), common, bind, std::move(b).finish(logits));

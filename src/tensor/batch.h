@@ -22,7 +22,16 @@ struct Batch {
   KvView kv;
   StateView states;
   MatView<const float> hidden;  // for programs with an Input op: one row per batch row
+  // Rows that stand for a part of an image, not for a token: which row of `embeddings` each row of the batch is, or -1.
+  // Empty: there are none. Columns: what Embed makes, then what the model's AddEmbedding ops read.
+  std::span<const int32_t> embedding_of_row;
+  MatView<const float> embeddings;
 
+  // Null for a token.
+  const float* embedding(int64_t row) const {
+    if (embedding_of_row.empty() || embedding_of_row[static_cast<size_t>(row)] < 0) return nullptr;
+    return embeddings.row(embedding_of_row[static_cast<size_t>(row)]);
+  }
   int64_t n_rows() const { return static_cast<int64_t>(tokens.size()); }
   int64_t n_outputs() const { return static_cast<int64_t>(outputs.size()); }
 };

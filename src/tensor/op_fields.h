@@ -166,5 +166,11 @@ void visit_fields(O& op, F&& f) {
   f.output(op.out);
   f.plain(op.cols);
 }
+template <OpOf<AddEmbedding> O, class F>
+void visit_fields(O& op, F&& f) {
+  f.input(op.x);
+  f.output(op.out);
+  f.plain(op.begin);
+}
 
 }  // namespace tempo9::tensor

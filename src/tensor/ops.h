@@ -11,7 +11,7 @@ using ValueId = int32_t;   // index into Program::values
 using WeightId = int32_t;  // index into Program::weights
 inline constexpr int32_t kNone = -1;
 
-// out = table[token] * scale
+// out = table[token] * scale; in rows that have an embedding (Batch::embedding), its first columns
 struct Embed {
   WeightId table = kNone;
   ValueId out = kNone;
@@ -199,7 +199,15 @@ struct Input {
   int64_t cols = 0;
 };
 
-using Op = std::variant<Embed, RmsNorm, MatMul, Add, Rope, KvWrite, Attention, GatedActivation, SelectOutputs, SoftCap,
-                        Scale, TakeColumns, Concat, GateRows, PositionScale, Experts, CausalConv, DeltaNet, Input>;
+// out = x; in rows that have an embedding (Batch::embedding), plus its columns from `begin` on
+struct AddEmbedding {
+  ValueId x = kNone;
+  ValueId out = kNone;
+  int64_t begin = 0;
+};
+
+using Op =
+    std::variant<Embed, RmsNorm, MatMul, Add, Rope, KvWrite, Attention, GatedActivation, SelectOutputs, SoftCap, Scale,
+                 TakeColumns, Concat, GateRows, PositionScale, Experts, CausalConv, DeltaNet, Input, AddEmbedding>;
 
 }  // namespace tempo9::tensor

@@ -78,6 +78,33 @@ inline Expected read_expected(const Golden& golden) {
   return expected;
 }
 
+// All of a recording with an image whose embeddings are there; no rows for others.
+struct ExpectedImage {
+  Expected expected;
+  int32_t token = 0;
+  int64_t height = 0, width = 0;  // in tokens
+  std::vector<float> embeddings;
+};
+
+inline ExpectedImage read_expected_image(const Golden& golden) {
+  const auto json = nlohmann::json::parse(std::ifstream(golden.folder / "expect.json"));
+  if (!std::filesystem::exists(golden.folder / "image_embeddings.f32")) return {};
+  const size_t n_rows = json.at("image_tokens"), n_cols = json.at("embedding_width");
+  ExpectedImage image{.expected = {.tokens = json.at("tokens"), .rows = json.at("rows"), .logits = {}},
+                      .token = json.at("image_token_id"),
+                      .height = json.at("grid_h"),
+                      .width = json.at("grid_w"),
+                      .embeddings = read_logits(golden, "image_embeddings.f32", n_rows * n_cols)};
+  image.expected.logits =
+      read_logits(golden, "logits.f32", image.expected.rows.size() * json.at("vocab").get<size_t>());
+  // The grid counts patches, of which one token covers a square.
+  while (image.height * image.width > static_cast<int64_t>(n_rows)) {
+    image.height /= 2;
+    image.width /= 2;
+  }
+  return image;
+}
+
 // What the model's draft block predicts; no rows for models without one.
 inline Expected read_expected_drafts(const Golden& golden) {
   const auto json = nlohmann::json::parse(std::ifstream(golden.folder / "expect.json"));

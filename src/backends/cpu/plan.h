@@ -130,6 +130,12 @@ struct InputOp {
   CellId out = -1;
   int64_t cols = 0;
 };
+struct AddEmbeddingOp {
+  CellId x = -1;
+  CellId out = -1;
+  int64_t cols = 0;
+  int64_t begin = 0;
+};
 // Chooses the experts of a row and weighs them (see tensor::Experts).
 struct ChooseOp {
   CellId router = -1;
@@ -153,8 +159,9 @@ struct QuantizeOp {
   int64_t cols = 0;
   kernels::ActFormat format = kernels::ActFormat::kA32;
 };
-using RowOp = std::variant<AnglesOp, EmbedOp, NormOp, AddOp, RotateOp, KvStoreOp, GatedOp, SelectOp, CapOp, ScaleOp,
-                           TakeOp, ConcatOp, GateRowOp, PositionScaleOp, InputOp, ChooseOp, CombineOp, QuantizeOp>;
+using RowOp =
+    std::variant<AnglesOp, EmbedOp, NormOp, AddOp, RotateOp, KvStoreOp, GatedOp, SelectOp, CapOp, ScaleOp, TakeOp,
+                 ConcatOp, GateRowOp, PositionScaleOp, InputOp, AddEmbeddingOp, ChooseOp, CombineOp, QuantizeOp>;
 
 // --- Steps -----------------------------------------------------------------------------------------------------------
 // Runs `ops` on each row, one after another.

@@ -43,6 +43,7 @@ class Planner {
   Result<RowOp> bind(const tensor::GateRows& op);
   Result<RowOp> bind(const tensor::PositionScale& op);
   Result<RowOp> bind(const tensor::Input& op);
+  Result<RowOp> bind(const tensor::AddEmbedding& op);
   Result<RowOp> bind(const auto&) { T9_CHECK_MSG(false, "not a row operation"); }
   CellId angle_cell(const tensor::Rope& op);
 

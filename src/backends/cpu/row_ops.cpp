@@ -104,6 +104,9 @@ Result<RowOp> Planner::bind(const tensor::PositionScale& op) {
 Result<RowOp> Planner::bind(const tensor::Input& op) {
   return InputOp{.out = make(op.out), .cols = value(op.out).cols};
 }
+Result<RowOp> Planner::bind(const tensor::AddEmbedding& op) {
+  return AddEmbeddingOp{.x = use(op.x), .out = make(op.out), .cols = value(op.out).cols, .begin = op.begin};
+}
 
 // The angles of a row are worked out once per pass, in the first step, for all layers that turn alike.
 CellId Planner::angle_cell(const tensor::Rope& op) {

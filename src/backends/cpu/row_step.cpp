@@ -30,6 +30,10 @@ class RowRunner {
   }
   void operator()(const EmbedOp& op) const {
     float* out = at(op.out);
+    if (const float* embedding = pass_.batch.embedding(r_)) {
+      std::copy_n(embedding, op.table.cols, out);
+      return;
+    }
     const int32_t token = pass_.batch.tokens[static_cast<size_t>(r_)];
     if (op.table.layout == tensor::Layout::kTiled) {
       kernels::read_tiled_row(op.table, pass_.isa.matmul->tile_rows, token, scratch_);
@@ -80,6 +84,13 @@ class RowRunner {
     rows_.position_scale(at(op.x), position, op.beta, op.period, at(op.out), op.cols);
   }
   void operator()(const InputOp& op) const { std::copy_n(pass_.batch.hidden.row(r_), op.cols, at(op.out)); }
+  void operator()(const AddEmbeddingOp& op) const {
+    if (const float* embedding = pass_.batch.embedding(r_)) {
+      rows_.add(at(op.x), embedding + op.begin, at(op.out), op.cols);
+    } else {
+      std::copy_n(at(op.x), op.cols, at(op.out));
+    }
+  }
   void operator()(const ChooseOp& op) const {
     const ExpertChoices chosen = expert_choices(at(op.out), op.n_used);
     rows_.choose_experts(at(op.router), op.n_experts, op.n_used, chosen.experts, chosen.weights);

@@ -81,7 +81,11 @@ class Pass {
   }
 
   ValueId operator()(const tensor::Embed& op) const {
-    kernels::embed(op, weight(op.table), batch_.tokens, view(op.out));
+    const MatView<float> out = view(op.out);
+    kernels::embed(op, weight(op.table), batch_.tokens, out);
+    for (int64_t i = 0; i < out.rows; ++i) {
+      if (const float* embedding = batch_.embedding(i)) std::copy_n(embedding, out.cols, out.row(i));
+    }
     return op.out;
   }
   ValueId operator()(const tensor::RmsNorm& op) const {
@@ -171,6 +175,15 @@ class Pass {
   ValueId operator()(const tensor::Input& op) const {
     const MatView<float> out = view(op.out);
     for (int64_t i = 0; i < out.rows; ++i) std::copy_n(batch_.hidden.row(i), out.cols, out.row(i));
+    return op.out;
+  }
+  ValueId operator()(const tensor::AddEmbedding& op) const {
+    const MatView<float> x = view(op.x), out = view(op.out);
+    for (int64_t i = 0; i < out.rows; ++i) {
+      std::copy_n(x.row(i), out.cols, out.row(i));
+      const float* embedding = batch_.embedding(i);
+      for (int64_t c = 0; embedding != nullptr && c < out.cols; ++c) out.row(i)[c] += embedding[op.begin + c];
+    }
     return op.out;
   }
 
