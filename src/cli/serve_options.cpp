@@ -1,7 +1,11 @@
 #include "cli/serve_options.h"
 
+#include <fmt/format.h>
+
 #include <string>
 #include <vector>
+
+#include "engine/speculation/options.h"
 
 namespace tempo9::cli {
 
@@ -23,6 +27,17 @@ CLI::Validator one_of(std::vector<std::string> names) {
   CLI::IsMember member(std::move(names));
   member.description("");
   return member;
+}
+
+// "auto" or a depth.
+CLI::Validator is_speculation_depth() {
+  const auto problem = [](const std::string& text) -> std::string {
+    int64_t depth = 0;
+    const bool is_depth = CLI::detail::lexical_cast(text, depth) && depth >= 0 && depth <= engine::kMaxDepth;
+    return text == "auto" || is_depth ? ""
+                                      : fmt::format("{} is neither auto nor from 0 to {}", text, engine::kMaxDepth);
+  };
+  return CLI::Validator(problem, "");
 }
 
 void add_model_options(CLI::App& app, ServeOptions& options) {
@@ -69,6 +84,13 @@ void add_serving_options(CLI::App& app, ServeOptions& options) {
       ->transform(size)
       ->group("Serving");
   app.add_flag("--log-text", options.log_text, "Log what the model writes, as it wrote it")->group("Serving");
+  app.add_option(
+         "--speculation-k", options.speculation,
+         "Most tokens to guess ahead of each step, which never changes an answer; auto: as many as pay; 0: none")
+      ->type_name("N|auto")
+      ->check(is_speculation_depth())
+      ->capture_default_str()
+      ->group("Serving");
   app.add_option("--log-level", options.log_level, "error, warn, info or debug")
       ->type_name("LEVEL")
       ->check(one_of({"error", "warn", "info", "debug"}))
@@ -98,7 +120,7 @@ void add_serve_options(CLI::App& app, ServeOptions& options) {
   add_model_options(app, options);
   add_serving_options(app, options);
   add_compute_options(app, options);
-  for (const char* flag : {"--tower", "--speculation-k"}) add_missing_flag(app, options, flag);
+  add_missing_flag(app, options, "--tower");
 }
 
 }  // namespace tempo9::cli

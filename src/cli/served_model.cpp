@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
 #include "backends/cpu/cpu.h"
@@ -75,6 +76,19 @@ Result<chat::ChatFormat> make_chat_format(const ServeOptions& options, const ggu
   return format;
 }
 
+// The flag, and the acceptance below which a request stops guessing for a while: AS_SPEC_MIN_ACCEPT.
+Result<engine::SpeculationOptions> read_speculation(const std::string& depth) {
+  engine::SpeculationOptions options{.max_depth = depth == "auto" ? engine::kMaxDepth : std::stoll(depth)};
+  const char* text = std::getenv("AS_SPEC_MIN_ACCEPT");
+  if (text == nullptr) return options;
+  double share = 0.0;
+  if (!CLI::detail::lexical_cast(text, share) || !(share >= 0.0 && share <= 1.0)) {
+    return fail(ErrorCode::kInvalidInput, fmt::format("AS_SPEC_MIN_ACCEPT is '{}', must be from 0 to 1", text));
+  }
+  options.min_acceptance = share;
+  return options;
+}
+
 }  // namespace
 
 Result<ServedModel> load_served_model(const ServeOptions& options, kv::disk::Options disk) {
@@ -85,6 +99,7 @@ Result<ServedModel> load_served_model(const ServeOptions& options, kv::disk::Opt
   T9_TRY(tokenizer, tokenizer::Tokenizer::create(file->metadata()));
   T9_TRY(chat_format, make_chat_format(options, file->metadata(), *tokenizer));
   T9_TRY(backend, make_backend(options));
+  T9_TRY(speculation, read_speculation(options.speculation));
   prefault(model.weights);
   if (!disk.root.empty()) disk.identity = kv_identity(model);
   const size_t memory_bytes = options.memory_bytes > 0 ? options.memory_bytes : default_memory_bytes(*file);
@@ -92,7 +107,8 @@ Result<ServedModel> load_served_model(const ServeOptions& options, kv::disk::Opt
                                              .max_batch = options.max_batch,
                                              .kv_type = backend->kv_types().front(),
                                              .memory_bytes = memory_bytes,
-                                             .disk = std::move(disk)};
+                                             .disk = std::move(disk),
+                                             .speculation = speculation};
   return ServedModel{std::move(source.name), std::move(file),    std::move(model), std::move(tokenizer),
                      std::move(chat_format), std::move(backend), engine_options};
 }

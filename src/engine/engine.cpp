@@ -19,6 +19,7 @@
 #include "engine/runner.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
+#include "engine/speculation/speculator.h"
 #include "engine/step_times.h"
 #include "engine/wait_queue.h"
 #include "engine/waker.h"
@@ -80,7 +81,8 @@ std::string_view name_of(const kv::Difference& difference, int64_t n_reused, con
 class EngineThread final : public Engine {
  public:
   EngineThread(const models::Model& model, const tokenizer::Tokenizer& tokenizer, const EngineOptions& options,
-               const MemoryPlan& memory, const MemoryNeeds& needs, std::unique_ptr<kv::Cache> cache, Runner runner)
+               const MemoryPlan& memory, const MemoryNeeds& needs, std::unique_ptr<kv::Cache> cache, Runner runner,
+               std::unique_ptr<Speculator> speculator)
       : model_(model),
         tokenizer_(tokenizer),
         cache_(std::move(cache)),
@@ -89,7 +91,8 @@ class EngineThread final : public Engine {
         scheduler_({.max_batch = options.max_batch,
                     .max_step_rows = options.max_step_rows,
                     .pages_total = cache_->stats().pages_total}),
-        runner_(std::move(runner)) {
+        runner_(std::move(runner)),
+        speculator_(std::move(speculator)) {
     counted_.memory = {.budget_bytes = memory.budget,
                        .activation_bytes = needs.activations,
                        .disk_buffer_bytes = needs.disk_buffers,
@@ -120,10 +123,16 @@ class EngineThread final : public Engine {
   void log_disk_problem();
   StepPlan plan();
   void apply(const StepPlan& plan);
-  void commit(const StepPlan& plan, tensor::MatView<float> logits, Clock::time_point started);
+  void commit(const StepPlan& plan, const Runner::Output& output, Clock::time_point started);
   Result<Sampled> sample(Sequence& sequence, std::span<float> logits);
-  // Samples the answer's next token, posts what text it releases, or ends the sequence.
-  void extend(Sequence& sequence, std::span<float> logits);
+  // Samples the answer's next tokens: one, and one more for each draft that was right. `logits`: of the rows that give
+  // some. Posts what text they release.
+  void extend(Sequence& sequence, const StepPlan::Rows& rows, tensor::MatView<float> logits);
+  // Samples one; finds out whether the answer ends with it.
+  void add_token(Sequence& sequence, std::span<float> logits);
+  void end(Sequence& sequence, Result<FinishReason> reason) { sequence.end = std::move(reason); }
+  // Lets others have the pages that are full, or posts the last event.
+  void keep(Sequence& sequence);
 
   void drop_cancelled();
   void end_all(const Error& error);
@@ -148,6 +157,7 @@ class EngineThread final : public Engine {
   // Engine thread only.
   const Scheduler scheduler_;
   Runner runner_;
+  const std::unique_ptr<Speculator> speculator_;  // null: no speculation
   StepTimes times_;
   SamplerScratch scratch_;
   std::vector<std::unique_ptr<Sequence>> sequences_;  // admitted, in order
@@ -199,6 +209,9 @@ std::unique_ptr<Sequence> EngineThread::make_sequence(Request request) {
                                              .order = 0,
                                              .pages = {},
                                              .n_computed = 0,
+                                             .drafts = {},
+                                             .speculation = nullptr,
+                                             .end = {},
                                              .ended = false,
                                              .constraint = std::move(constraint),
                                              .sampler = std::move(sampler),
@@ -284,8 +297,8 @@ void EngineThread::step() {
     if (disk_changed) publish({});
     return park();
   }
-  const tensor::MatView<float> logits = runner_.run(step_plan, sequences_);
-  commit(step_plan, logits, started);
+  const Runner::Output output = runner_.run(step_plan, sequences_);
+  commit(step_plan, output, started);
   publish(step_plan);
 }
 
@@ -316,6 +329,7 @@ std::vector<SequenceState> EngineThread::states() const {
                       .active = s->pages.has_value(),
                       .blocked = s->events->is_full(),
                       .waits = s->waits,
+                      .n_drafts = std::ssize(s->drafts),
                       .stop = s->stop});
   }
   return states;
@@ -359,6 +373,7 @@ void EngineThread::apply(const StepPlan& plan) {
   for (const int32_t i : plan.pause) {
     release(*sequences_[static_cast<size_t>(i)]);
     sequences_[static_cast<size_t>(i)]->was_paused = true;
+    sequences_[static_cast<size_t>(i)]->drafts.clear();
   }
   for (const int32_t i : plan.resume) sequences_[static_cast<size_t>(i)]->pages = cache_->add_sequence().value();
   for (const StepPlan::Rows& rows : plan.rows) {
@@ -369,20 +384,37 @@ void EngineThread::apply(const StepPlan& plan) {
   }
 }
 
-void EngineThread::commit(const StepPlan& plan, tensor::MatView<float> logits, Clock::time_point started) {
-  int64_t output = 0;
+void EngineThread::commit(const StepPlan& plan, const Runner::Output& output, Clock::time_point started) {
+  int64_t first = 0;
   for (const StepPlan::Rows& rows : plan.rows) {
-    Sequence& sequence = *sequences_[static_cast<size_t>(rows.sequence)];
-    sequence.n_computed = rows.end;
-    cache_->publish(*sequence.pages, std::span(sequence.tokens).first(static_cast<size_t>(rows.end)));
-    cache_->set_length(*sequence.pages, rows.end);
-    if (rows.end == sequence.stop) cache_->keep_state(*sequence.pages);
-    if (rows.wants_logits) extend(sequence, logits.row_span(output++));
+    tensor::MatView<float> logits = output.logits;
+    logits.data = output.logits.row(first);
+    extend(*sequences_[static_cast<size_t>(rows.sequence)], rows, logits);
+    first += rows.n_outputs();
   }
-  std::erase_if(sequences_, [](const auto& sequence) { return sequence->ended; });
+  runner_.settle(plan, sequences_);
   const double step_ms = ms_between(started, Clock::now());
+  if (speculator_) {
+    if (plan.n_prefill_rows == 0) speculator_->measure(plan.n_decode_rows, step_ms);
+    speculator_->draft(plan, sequences_, output.hidden);
+  }
+  for (const StepPlan::Rows& rows : plan.rows) keep(*sequences_[static_cast<size_t>(rows.sequence)]);
+  std::erase_if(sequences_, [](const auto& sequence) { return sequence->ended; });
   counted_.step_s += step_ms / 1000.0;
   times_.add(plan.n_decode_rows, plan.n_prefill_rows, step_ms);
+}
+
+void EngineThread::keep(Sequence& sequence) {
+  cache_->truncate(*sequence.pages, sequence.n_computed);
+  cache_->publish(*sequence.pages, std::span(sequence.tokens).first(static_cast<size_t>(sequence.n_computed)));
+  cache_->set_length(*sequence.pages, sequence.n_computed);
+  if (sequence.n_computed == sequence.stop) cache_->keep_state(*sequence.pages);
+  if (!sequence.end) return;
+  if (sequence.end->has_value()) {
+    finish(sequence, **sequence.end);
+  } else {
+    finish(sequence, std::move(sequence.end->error()));
+  }
 }
 
 Result<Sampled> EngineThread::sample(Sequence& sequence, std::span<float> logits) {
@@ -394,9 +426,24 @@ Result<Sampled> EngineThread::sample(Sequence& sequence, std::span<float> logits
   return sequence.sampler.sample(logits, sequence.tokens, allowed, scratch_);
 }
 
-void EngineThread::extend(Sequence& sequence, std::span<float> logits) {
+void EngineThread::extend(Sequence& sequence, const StepPlan::Rows& rows, tensor::MatView<float> logits) {
+  sequence.n_computed = rows.end - rows.n_drafts;
+  if (!rows.wants_logits) return;
+  add_token(sequence, logits.row_span(0));
+  int64_t n_right = 0;
+  while (!sequence.end && n_right < rows.n_drafts &&
+         sequence.tokens.back() == sequence.drafts[static_cast<size_t>(n_right)]) {
+    ++sequence.n_computed;
+    add_token(sequence, logits.row_span(++n_right));
+  }
+  // What lies behind the end of the answer was neither right nor wrong.
+  if (speculator_) speculator_->verified(sequence, sequence.end ? n_right : rows.n_drafts, n_right);
+  if (!sequence.end && sequence.output.has_text()) sequence.events->push(sequence.output.take());
+}
+
+void EngineThread::add_token(Sequence& sequence, std::span<float> logits) {
   Result<Sampled> sampled = sample(sequence, logits);
-  if (!sampled) return finish(sequence, std::move(sampled).error());
+  if (!sampled) return end(sequence, std::unexpected(std::move(sampled).error()));
   sequence.last_token = Clock::now();
   if (!sequence.first_token) {
     sequence.first_token = sequence.last_token;
@@ -404,21 +451,19 @@ void EngineThread::extend(Sequence& sequence, std::span<float> logits) {
     counted_.reused_tokens += static_cast<uint64_t>(sequence.n_reused);
   }
   if (tokenizer_.is_end_of_generation(sampled->token) && !sequence.ignore_end) {
-    return finish(sequence, FinishReason::kStop);
+    return end(sequence, FinishReason::kStop);
   }
   ++counted_.completion_tokens;
   sequence.tokens.push_back(sampled->token);
   sequence.sampler.accept(sampled->token);
-  const bool is_shown = std::ranges::find(sequence.shown_control, sampled->token) != sequence.shown_control.end();
-  const std::string_view piece = tokenizer_.piece(sampled->token, /*special=*/is_shown);
+  const std::string_view piece = tokenizer_.piece(sampled->token, /*special=*/sequence.shows(sampled->token));
   if (sequence.constraint && !sequence.constraint->accept(piece)) {
-    return finish(sequence, Error(ErrorCode::kInternal, "a token that the grammar allowed does not fit it"));
+    return end(sequence, fail(ErrorCode::kInternal, "a token that the grammar allowed does not fit it"));
   }
   const bool stopped = sequence.output.add(sampled->token, piece, std::move(sampled->info));
-  if (stopped) return finish(sequence, FinishReason::kStop);
-  if (sequence.constraint && sequence.constraint->is_complete()) return finish(sequence, FinishReason::kStop);
-  if (sequence.n_answer() >= sequence.max_tokens) return finish(sequence, FinishReason::kLength);
-  if (sequence.output.has_text()) sequence.events->push(sequence.output.take());
+  if (stopped) return end(sequence, FinishReason::kStop);
+  if (sequence.constraint && sequence.constraint->is_complete()) return end(sequence, FinishReason::kStop);
+  if (sequence.n_answer() >= sequence.max_tokens) end(sequence, FinishReason::kLength);
 }
 
 void EngineThread::drop_cancelled() {
@@ -492,6 +537,8 @@ void EngineThread::post_last(Sequence& sequence, Event event, std::string_view r
     usage.uncached_because = name_of(*sequence.difference, sequence.n_reused, tokenizer_);
   }
   usage.completion_tokens = sequence.n_answer();
+  usage.drafted_tokens = sequence.n_drafted;
+  usage.accepted_tokens = sequence.n_drafts_accepted;
   usage.queue_ms = ms_between(sequence.submitted, first_row);
   usage.prefill_ms = ms_between(first_row, first_token);
   if (sequence.first_token) usage.decode_ms = ms_between(first_token, sequence.last_token);
@@ -524,6 +571,7 @@ void EngineThread::publish(const StepPlan& plan) {
   counted_.prefill_rows += static_cast<uint64_t>(plan.n_prefill_rows);
   counted_.running = static_cast<int64_t>(sequences_.size());
   count_memory();
+  if (speculator_) counted_.speculation = speculator_->stats();
   const std::lock_guard lock(mutex_);
   stats_ = counted_;
   last_progress_ = Clock::now();
@@ -575,16 +623,20 @@ MemoryPlan plan_without_budget(const MemoryNeeds& needs, const EngineOptions& op
 Result<std::unique_ptr<Engine>> Engine::create(backends::Backend& backend, const models::Model& model,
                                                const tokenizer::Tokenizer& tokenizer, const EngineOptions& options) {
   if (options.context_length < 2 || options.max_batch < 1 || options.max_step_rows < options.max_batch ||
-      options.max_step_rows > kMaxStepRows || options.kv_tokens < 0) {
+      options.max_step_rows > kMaxStepRows || options.kv_tokens < 0 || options.speculation.max_depth < 0 ||
+      options.speculation.max_depth > kMaxDepth) {
     return fail(
         ErrorCode::kInvalidInput,
         fmt::format("engine: context {}, batch {}, rows {} (at most {}), KV tokens {}: out of range",
                     options.context_length, options.max_batch, options.max_step_rows, kMaxStepRows, options.kv_tokens));
   }
+  const SpeculationOptions& speculation = options.speculation;
+  const std::vector<tensor::KvLayerSpec> kv_layers = Speculator::kv_layers(model, speculation);
+  const int64_t n_verified = std::min(options.max_step_rows, options.max_batch * (1 + speculation.max_depth));
   const MemoryNeeds needs{
-      .activations = activation_bytes(model.program, model.info.n_vocab, options.max_step_rows, options.max_batch),
+      .activations = activation_bytes(model.program, model.info.n_vocab, options.max_step_rows, n_verified),
       .disk_buffers = options.disk.root.empty() ? 0 : kv::disk::Store::most_memory_bytes(options.disk),
-      .page = kv::page_bytes(backend, model.program.kv_layers, options.kv_type),
+      .page = kv::page_bytes(backend, kv_layers, options.kv_type),
       .state = kv::state_bytes(model.program.state_layers),
       .max_batch = options.max_batch,
       .context_length = options.context_length};
@@ -593,16 +645,27 @@ Result<std::unique_ptr<Engine>> Engine::create(backends::Backend& backend, const
     T9_TRY(planned, plan_memory(needs, options.memory_bytes));
     memory = planned;
   }
-  T9_TRY(cache, kv::Cache::create(backend, model.program.kv_layers, model.program.state_layers,
+  T9_TRY(cache, kv::Cache::create(backend, kv_layers, model.program.state_layers,
                                   {.type = options.kv_type,
                                    .max_tokens = memory.pages * tensor::kPageTokens,
                                    .max_sequences = options.max_batch,
                                    .max_kept_pages = memory.kept_pages,
                                    .max_kept_states = memory.kept_states,
-                                   .disk = options.disk}));
-  T9_TRY(runner,
-         Runner::create(backend, model, *cache, {.max_rows = options.max_step_rows, .max_outputs = options.max_batch}));
-  return std::make_unique<EngineThread>(model, tokenizer, options, memory, needs, std::move(cache), std::move(runner));
+                                   .disk = options.disk,
+                                   .max_trials = speculation.max_depth > 0 ? options.max_batch : 0}));
+  std::unique_ptr<Speculator> speculator;
+  if (speculation.max_depth > 0) {
+    T9_TRY(created, Speculator::create(backend, model, tokenizer, *cache, speculation,
+                                       {.max_step_rows = options.max_step_rows, .max_batch = options.max_batch}));
+    speculator = std::move(created);
+  }
+  T9_TRY(runner, Runner::create(backend, model, *cache,
+                                {.max_rows = options.max_step_rows,
+                                 .max_outputs = n_verified,
+                                 .max_trial_rows = speculator ? n_verified : 0},
+                                /*keeps_hidden=*/speculator && speculator->reads_hidden()));
+  return std::make_unique<EngineThread>(model, tokenizer, options, memory, needs, std::move(cache), std::move(runner),
+                                        std::move(speculator));
 }
 
 }  // namespace tempo9::engine

@@ -8,6 +8,7 @@
 #include "backends/backend.h"
 #include "engine/service.h"
 #include "kv/disk/store.h"
+#include "engine/speculation/options.h"
 #include "models/model.h"
 #include "tokenizer/tokenizer.h"
 
@@ -29,6 +30,7 @@ struct EngineOptions {
   kv::disk::Options disk = {};
   // With nothing to do for so long, what is on disk leaves memory.
   std::chrono::milliseconds idle_return = std::chrono::minutes(5);
+  SpeculationOptions speculation;
 };
 
 class Engine : public Service {

@@ -72,9 +72,11 @@ struct Usage {
   // alike again), "template" (they differ in a control token), "evicted", "state" (no recurrent state was kept nearer).
   std::string_view uncached_because = "-";
   int64_t completion_tokens = 0;
-  double queue_ms = 0.0;    // submit to first row
-  double prefill_ms = 0.0;  // first row to first token
-  double decode_ms = 0.0;   // first token to last
+  int64_t drafted_tokens = 0;   // guesses that steps have verified
+  int64_t accepted_tokens = 0;  // of them, right
+  double queue_ms = 0.0;        // submit to first row
+  double prefill_ms = 0.0;      // first row to first token
+  double decode_ms = 0.0;       // first token to last
 };
 
 // A piece of the answer, in order. Text is well-formed UTF-8 and never part of a stop string. Only the last event may

@@ -1,13 +1,25 @@
 #include "engine/runner.h"
 
+#include <algorithm>
+
 namespace tempo9::engine {
 
 Result<Runner> Runner::create(backends::Backend& backend, const models::Model& model, kv::Cache& cache,
-                              const backends::CompileOptions& limits) {
+                              const backends::CompileOptions& limits, bool keeps_hidden) {
+  const auto reserve = [](int64_t rows, int64_t cols) {
+    return Buffer::reserve(static_cast<size_t>(rows * cols) * sizeof(float));
+  };
+  Runner runner;
+  runner.cache_ = &cache;
+  runner.n_vocab_ = model.info.n_vocab;
+  if (keeps_hidden) runner.hidden_cols_ = model.program.values[static_cast<size_t>(model.program.hidden)].cols;
   T9_TRY(executable, backend.compile(model.program, model.weights, limits));
-  const size_t row_bytes = static_cast<size_t>(model.info.n_vocab) * sizeof(float);
-  T9_TRY(logits, Buffer::reserve(static_cast<size_t>(limits.max_outputs) * row_bytes));
-  return Runner(cache, std::move(executable), std::move(logits), model.info.n_vocab);
+  T9_TRY(logits, reserve(limits.max_outputs, runner.n_vocab_));
+  T9_TRY(hidden, reserve(limits.max_rows, runner.hidden_cols_));
+  runner.executable_ = std::move(executable);
+  runner.logits_ = std::move(logits);
+  runner.hidden_ = std::move(hidden);
+  return runner;
 }
 
 void Runner::gather(const StepPlan& plan, std::span<const std::unique_ptr<Sequence>> sequences) {
@@ -19,16 +31,20 @@ void Runner::gather(const StepPlan& plan, std::span<const std::unique_ptr<Sequen
   for (const StepPlan::Rows& rows : plan.rows) {
     const Sequence& sequence = *sequences[static_cast<size_t>(rows.sequence)];
     for (int64_t slot = rows.begin; slot < rows.end; ++slot) {
-      tokens_.push_back(sequence.tokens[static_cast<size_t>(slot)]);
+      const int64_t draft = slot - sequence.n_tokens();
+      tokens_.push_back(draft < 0 ? sequence.tokens[static_cast<size_t>(slot)]
+                                  : sequence.drafts[static_cast<size_t>(draft)]);
       sequences_.push_back(static_cast<int32_t>(ids_.size()));
       slots_.push_back(static_cast<int32_t>(slot));
     }
-    if (rows.wants_logits) outputs_.push_back(static_cast<int32_t>(tokens_.size()) - 1);
+    const auto n_rows = static_cast<int32_t>(tokens_.size());
+    for (int64_t i = rows.n_outputs(); i > 0; --i) outputs_.push_back(n_rows - static_cast<int32_t>(i));
     ids_.push_back(sequence.pages.value());
+    if (rows.n_drafts > 0) cache_->begin_trial(ids_.back());
   }
 }
 
-tensor::MatView<float> Runner::run(const StepPlan& plan, std::span<const std::unique_ptr<Sequence>> sequences) {
+Runner::Output Runner::run(const StepPlan& plan, std::span<const std::unique_ptr<Sequence>> sequences) {
   gather(plan, sequences);
   const tensor::Batch batch{.tokens = tokens_,
                             .sequences = sequences_,
@@ -37,12 +53,28 @@ tensor::MatView<float> Runner::run(const StepPlan& plan, std::span<const std::un
                             .outputs = outputs_,
                             .kv = cache_->view(ids_),
                             .states = cache_->states(ids_)};
-  const tensor::MatView<float> logits{.data = reinterpret_cast<float*>(logits_.data()),
-                                      .rows = batch.n_outputs(),
-                                      .cols = n_vocab_,
-                                      .stride = n_vocab_};
-  executable_->run(batch, {.logits = logits});
-  return logits;
+  const auto view = [](Buffer& buffer, int64_t rows, int64_t cols) {
+    return tensor::MatView<float>{reinterpret_cast<float*>(buffer.data()), rows, cols, cols};
+  };
+  const tensor::MatView<float> logits = view(logits_, batch.n_outputs(), n_vocab_);
+  tensor::MatView<float> hidden;
+  if (hidden_cols_ > 0) hidden = view(hidden_, batch.n_rows(), hidden_cols_);
+  executable_->run(batch, {.logits = logits, .hidden = hidden});
+  return {.logits = logits, .hidden = hidden};
+}
+
+void Runner::settle(const StepPlan& plan, std::span<const std::unique_ptr<Sequence>> sequences) {
+  if (std::ranges::none_of(plan.rows, [](const StepPlan::Rows& rows) { return rows.n_drafts > 0; })) return;
+  n_replayed_.clear();
+  for (const StepPlan::Rows& rows : plan.rows) {
+    const int64_t n_computed = sequences[static_cast<size_t>(rows.sequence)]->n_computed;
+    const bool keeps_all = n_computed == rows.end;
+    if (rows.n_drafts > 0) cache_->end_trial(ids_[n_replayed_.size()], keeps_all);
+    n_replayed_.push_back(keeps_all ? 0 : n_computed - rows.begin);
+  }
+  const tensor::StateView states = cache_->states(ids_);
+  const bool has_replays = std::ranges::any_of(n_replayed_, [](int64_t n) { return n > 0; });
+  if (has_replays && !states.states.empty()) executable_->replay(states, n_replayed_);
 }
 
 }  // namespace tempo9::engine

@@ -21,22 +21,29 @@ class Runner {
  public:
   // `cache`, and what the executable needs of `backend` and `model`, must outlive the runner.
   static Result<Runner> create(backends::Backend& backend, const models::Model& model, kv::Cache& cache,
-                               const backends::CompileOptions& limits);
+                               const backends::CompileOptions& limits, bool keeps_hidden);
 
-  // One pass. The result has a row of logits for each entry of plan.rows that wants them, in their order; it is valid,
-  // and may be overwritten, until the next run.
+  // What a pass gives. Valid, and may be overwritten, until the next one.
+  struct Output {
+    tensor::MatView<float> logits;        // n_outputs() rows of each entry of plan.rows, in their order
+    tensor::MatView<const float> hidden;  // a row per row of the plan; empty unless the runner keeps them
+  };
   // REQUIRES: each sequence named in plan.rows has pages for its rows.
-  tensor::MatView<float> run(const StepPlan& plan, std::span<const std::unique_ptr<Sequence>> sequences);
+  Output run(const StepPlan& plan, std::span<const std::unique_ptr<Sequence>> sequences);
+  // Of the last run: takes back the recurrent state of rows that do not stay. `plan` and `sequences` are those of the
+  // run; each sequence's n_computed says how far its rows stay.
+  void settle(const StepPlan& plan, std::span<const std::unique_ptr<Sequence>> sequences);
 
  private:
-  Runner(kv::Cache& cache, std::unique_ptr<backends::Executable> executable, Buffer logits, int64_t n_vocab)
-      : cache_(&cache), executable_(std::move(executable)), logits_(std::move(logits)), n_vocab_(n_vocab) {}
+  Runner() = default;
   void gather(const StepPlan& plan, std::span<const std::unique_ptr<Sequence>> sequences);
 
-  kv::Cache* cache_;
+  kv::Cache* cache_ = nullptr;
   std::unique_ptr<backends::Executable> executable_;
   Buffer logits_;  // max_outputs rows; those that are never used cost nothing
-  int64_t n_vocab_;
+  int64_t n_vocab_ = 0;
+  Buffer hidden_;
+  int64_t hidden_cols_ = 0;  // 0: they are not kept
 
   // The batch, kept to reuse their memory.
   std::vector<kv::SequenceId> ids_;
@@ -44,6 +51,7 @@ class Runner {
   std::vector<int32_t> sequences_;
   std::vector<int32_t> slots_;
   std::vector<int32_t> outputs_;
+  std::vector<int64_t> n_replayed_;
 };
 
 }  // namespace tempo9::engine

@@ -32,6 +32,7 @@ class Planner {
     plan_decodes();
     const int64_t rows_left = limits_.max_step_rows - plan_.n_decode_rows;
     plan_prefills(plan_.n_decode_rows > 0 ? std::min(rows_left, prefill_rows_beside_decode) : rows_left);
+    plan_drafts();
     return std::move(plan_);
   }
 
@@ -71,6 +72,23 @@ class Planner {
       if (!find_pages(i, 1)) continue;
       add_rows(i, 1);
       ++plan_.n_decode_rows;
+    }
+  }
+
+  // Of sequences that decode, whose entries are the first ones.
+  void plan_drafts() {
+    const auto n_decoding = static_cast<size_t>(plan_.n_decode_rows);
+    for (StepPlan::Rows& rows : std::span(plan_.rows).first(n_decoding)) {
+      SequenceState& s = state(rows.sequence);
+      const int64_t n = std::min({s.n_drafts, n_slots_at_hand(rows.sequence),
+                                  limits_.max_step_rows - plan_.n_decode_rows - plan_.n_prefill_rows});
+      if (n <= 0) continue;
+      pages_free_ += held_pages(s);
+      s.n_computed += n;
+      pages_free_ -= held_pages(s);
+      rows.end += n;
+      rows.n_drafts = n;
+      plan_.n_decode_rows += n;
     }
   }
 

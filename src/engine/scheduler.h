@@ -18,6 +18,7 @@ struct SequenceState {
   bool active = false;     // has a place in the cache; false while paused
   bool blocked = false;    // its reader is behind: no rows
   bool waits = false;      // for a prompt that another reads: no rows of its own prompt
+  int64_t n_drafts = 0;    // rows that it would like to have verified once it misses one token only
   int64_t stop = 0;        // no step reads its prompt across this token; 0: there is none
 };
 
@@ -42,7 +43,8 @@ class Scheduler {
   bool admits(std::span<const SequenceState> sequences, int64_t n_reserved) const;
 
   // `prefill_rows_beside_decode`: budget for prompt rows when another sequence decodes.
-  // Every sequence that decodes gets its row. The rest goes to the prompt with the fewest tokens left, where each 250
+  // Every sequence that decodes gets its row, then its drafts where rows and free pages are left: nobody pauses for
+  // them. The rest goes to the prompt with the fewest tokens left, where each 250
   // ms waited counts as one slice less.
   StepPlan plan(std::span<const SequenceState> sequences, int64_t prefill_rows_beside_decode) const;
 

@@ -1,6 +1,7 @@
 // One request on its way through the engine. Engine thread only, once it has left the queue.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "engine/event_queue.h"
 #include "engine/output.h"
 #include "engine/sampler/sampler.h"
+#include "engine/speculation/sequence_speculation.h"
 #include "kv/cache.h"
 
 namespace tempo9::engine {
@@ -36,7 +38,14 @@ struct Sequence {
   bool asked_disk = false;                   // since it has pages
   std::optional<kv::Difference> difference;  // of the prompt, when it was admitted
   bool waits = false;                        // an older one is reading a part of the same prompt
-  int64_t stop = 0;    // a step must not read beyond this token: a state is to be kept there; 0: any may
+  int64_t stop = 0;  // a step must not read beyond this token: a state is to be kept there; 0: any may
+  // Guesses of the tokens that come next. The next step verifies them, as far as there is room.
+  std::vector<int32_t> drafts;
+  std::unique_ptr<SequenceSpeculation> speculation;  // once it has been looked at for drafts
+  int64_t n_drafted = 0;                             // in all, verified
+  int64_t n_drafts_accepted = 0;
+  // How the answer ended, from the step that found out until its last event is posted.
+  std::optional<Result<FinishReason>> end;
   bool ended = false;  // its last event was posted
 
   std::optional<ConstraintState> constraint;
@@ -51,6 +60,8 @@ struct Sequence {
 
   int64_t n_tokens() const { return static_cast<int64_t>(tokens.size()); }
   int64_t n_answer() const { return n_tokens() - n_prompt; }
+  // The token's text is part of the answer although it is a control token.
+  bool shows(int32_t token) const { return std::ranges::find(shown_control, token) != shown_control.end(); }
 };
 
 }  // namespace tempo9::engine

@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "engine/request.h"
+#include "engine/speculation/options.h"
 
 namespace tempo9::engine {
 
@@ -75,6 +76,7 @@ struct ServiceStats {
   double step_s = 0.0;  // time that passes took, in all
   MemoryStats memory;
   DiskStats disk;
+  SpeculationStats speculation;
 };
 
 class Service {

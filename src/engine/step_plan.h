@@ -8,12 +8,16 @@ namespace tempo9::engine {
 
 // Sequences are named by their index in the list that the plan was made for.
 struct StepPlan {
-  // The tokens [begin, end) of a sequence become rows; `wants_logits` for the last of them.
+  // The tokens [begin, end) of a sequence become rows; `wants_logits` for the last of them. The last n_drafts are not
+  // tokens of the sequence, but its first drafts: their rows give logits too, and may be taken back.
   struct Rows {
     int32_t sequence = 0;
     int64_t begin = 0;
     int64_t end = 0;
     bool wants_logits = false;
+    int64_t n_drafts = 0;
+
+    int64_t n_outputs() const { return wants_logits ? 1 + n_drafts : 0; }
 
     friend bool operator==(const Rows&, const Rows&) = default;
   };
@@ -21,7 +25,7 @@ struct StepPlan {
   std::vector<int32_t> resume;  // get a place in the cache again
   std::vector<int32_t> pause;   // give their pages back, before any is taken
   std::vector<Rows> rows;       // at most one entry per sequence
-  int64_t n_decode_rows = 0;    // of sequences that miss one token only
+  int64_t n_decode_rows = 0;    // of sequences that miss one token only, with drafts
   int64_t n_prefill_rows = 0;   // of all others
 };
 

@@ -266,13 +266,16 @@ TEST_F(EngineTest, AnAnswerIsTheSameWhateverItRunsWith) {
     int64_t max_batch;
     int64_t max_step_rows;
     int64_t kv_tokens;
+    int64_t depth = 0;  // of speculation
   };
   // Small chunks; many at once; so few pages that sequences pause and compute their tokens again.
-  for (const Case c : {Case{4, 7, 0}, Case{16, 512, 0}, Case{8, 64, 352}, Case{8, 9, 704}}) {
+  for (const Case c : {Case{4, 7, 0}, Case{16, 512, 0}, Case{8, 64, 352}, Case{8, 9, 704}, Case{1, 512, 0, 4},
+                       Case{8, 12, 0, 3}, Case{8, 64, 352, 16}}) {
     start({.context_length = context,
            .max_batch = c.max_batch,
            .max_step_rows = std::max(c.max_step_rows, c.max_batch),
-           .kv_tokens = c.kv_tokens});
+           .kv_tokens = c.kv_tokens,
+           .speculation = {.max_depth = c.depth, .always = true}});
     std::vector<std::shared_ptr<Stream>> streams;
     for (const Request& r : requests) streams.push_back(submit(r));
     for (size_t i = 0; i < requests.size(); ++i) {
@@ -304,6 +307,42 @@ TEST_F(EngineTest, PausedSequencesGiveTheSameTokens) {
   for (size_t i = 0; i < requests.size(); ++i) EXPECT_EQ(read_all(*streams[i]).tokens, alone[i].tokens);
   expect_no_pages();
   EXPECT_GT(n_restarts, 4);
+}
+
+// Field report G01: after drafts of which some were right the next token was off by one.
+TEST_F(EngineTest, SpeculationCountsWithoutAGap) {
+  std::vector<int32_t> script;
+  for (int32_t round = 0; round < 6; ++round) {
+    for (int32_t i = 2; i < 28; ++i) script.push_back(i == 20 ? i + round : i);  // nearly the same each time
+  }
+  for (const int64_t depth : {1, 2, 3, 4, 16}) {
+    start({.speculation = {.max_depth = depth, .always = true}}, scripted_logits(3, script));
+    const Answer answer = run(request({30, 31, 32}));
+    EXPECT_EQ(answer.tokens, script) << depth;
+    EXPECT_EQ(answer.finish, FinishReason::kStop);
+    EXPECT_GT(answer.usage.accepted_tokens, 40) << depth;
+    EXPECT_GT(answer.usage.drafted_tokens, answer.usage.accepted_tokens) << depth;
+    expect_no_pages();
+    EXPECT_LT(engine_->stats().steps, script.size() - 40);
+  }
+}
+
+// Field report G05: a draft was taken unseen.
+TEST_F(EngineTest, SpeculationThatIsAlwaysWrongChangesNothing) {
+  // "2 3 4 5" again and again, and after it each time what never came before.
+  std::vector<int32_t> script;
+  for (int32_t i = 6; i < 40; ++i) script.insert(script.end(), {2, 3, 4, 5, i});
+  start({.speculation = {.max_depth = 1, .always = true}}, scripted_logits(1, script));
+  const Answer answer = run(request({50}));
+  EXPECT_EQ(answer.tokens, script);
+  EXPECT_GT(answer.usage.drafted_tokens, 30);
+  EXPECT_EQ(answer.usage.accepted_tokens, 0);
+  expect_no_pages();
+  // Given the choice, it soon stops trying.
+  start({.speculation = {.max_depth = 4}}, scripted_logits(1, script));
+  EXPECT_EQ(run(request({50})).tokens, script);
+  expect_no_pages();
+  EXPECT_EQ(engine_->stats().speculation.drafters[0].gate_closings, 1u);
 }
 
 TEST_F(EngineTest, DecodesAndPromptsShareAPass) {

@@ -76,6 +76,24 @@ TEST(Scheduler, ABlockedReaderPausesBeforeAYoungerOne) {
   EXPECT_EQ(plan.rows.size(), 2u);
 }
 
+TEST(Scheduler, DraftsGetTheRowsAndPagesThatAreLeft) {
+  std::vector<SequenceState> states{active(0, 101, 100), active(1, 63, 62), active(2, 300, 0)};
+  states[0].n_drafts = 4;
+  states[1].n_drafts = 3;
+  states[2].n_drafts = 5;  // still reading its prompt
+  EXPECT_EQ(Scheduler(kLimits).plan(states, 40).rows,
+            (std::vector<Rows>{{0, 100, 105, true, 4}, {1, 62, 66, true, 3}, {2, 0, 40, false}}));
+  EXPECT_EQ(Scheduler(kLimits).plan(states, 40).n_decode_rows, 9);
+  // Rows for 2 of the drafts only.
+  EXPECT_EQ(Scheduler({.max_batch = 8, .max_step_rows = 44, .pages_total = 1000}).plan(states, 40).rows,
+            (std::vector<Rows>{{0, 100, 103, true, 2}, {1, 62, 63, true}, {2, 0, 40, false}}));
+  // No page for the second one's drafts beyond slot 63: nobody pauses for them.
+  states.pop_back();
+  const StepPlan tight = Scheduler({.max_batch = 8, .max_step_rows = 512, .pages_total = 6}).plan(states, 40);
+  EXPECT_EQ(tight.rows, (std::vector<Rows>{{0, 100, 105, true, 4}, {1, 62, 64, true, 1}}));
+  EXPECT_TRUE(tight.pause.empty());
+}
+
 TEST(Scheduler, PausedSequencesResumeInOrderWhenTheirPagesFit) {
   const Scheduler scheduler({.max_batch = 8, .max_step_rows = 512, .pages_total = 10});
   std::vector<SequenceState> states{active(0, 129, 128), active(1, 129, 0), active(2, 40, 0)};
@@ -124,7 +142,10 @@ class Simulation {
 
   void come(const Scheduler& scheduler) {
     const int64_t capacity = limits_.pages_total * tensor::kPageTokens;
-    for (SequenceState& s : states_) s.blocked = to_come_ > 0 && below(6) == 0;
+    for (SequenceState& s : states_) {
+      s.blocked = to_come_ > 0 && below(6) == 0;
+      s.n_drafts = s.n_tokens - s.n_computed == 1 ? below(5) : 0;
+    }
     while (to_come_ > 0 && below(2) == 0) {
       const int64_t n_prompt = 1 + below(capacity - 1);
       const int64_t n_answer = 1 + below(capacity - n_prompt);
@@ -150,9 +171,10 @@ class Simulation {
       ASSERT_TRUE(s.active && !s.blocked);
       ASSERT_EQ(rows.begin, s.n_computed);
       ASSERT_LT(rows.begin, rows.end);
-      ASSERT_LE(rows.end, s.n_tokens);
-      ASSERT_EQ(rows.wants_logits, rows.end == s.n_tokens);
-      n_decode += s.n_tokens - s.n_computed == 1;
+      ASSERT_LE(rows.end - rows.n_drafts, s.n_tokens);
+      ASSERT_LE(rows.n_drafts, s.n_drafts);
+      ASSERT_EQ(rows.wants_logits, rows.end - rows.n_drafts == s.n_tokens);
+      n_decode += s.n_tokens - s.n_computed == 1 ? rows.end - rows.begin : 0;
       n_rows += rows.end - rows.begin;
       s.n_computed = rows.end;
     }
@@ -173,7 +195,10 @@ class Simulation {
   void apply(const StepPlan& plan) {
     states_ = after_;
     for (const Rows& rows : plan.rows) {
-      if (rows.wants_logits) ++states_[static_cast<size_t>(rows.sequence)].n_tokens;
+      SequenceState& s = states_[static_cast<size_t>(rows.sequence)];
+      const int64_t n_right = below(rows.n_drafts + 1);
+      s.n_computed -= rows.n_drafts - n_right;
+      if (rows.wants_logits) s.n_tokens += 1 + n_right;
     }
     for (size_t i = states_.size(); i-- > 0;) {
       states_[i].waited_ms += 10.0;

@@ -61,20 +61,16 @@ std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, int32_t n,
 
 }  // namespace
 
-Result<Sampled> Sampler::sample(std::span<float> logits, std::span<const int32_t> tokens,
-                                const grammar::TokenMask* allowed, SamplerScratch& scratch) {
+Result<int32_t> Sampler::mask(std::span<float>& logits) const {
   logits = logits.first(std::min(logits.size(), static_cast<size_t>(options_.mask.n_tokens)));
   for (const int32_t id : options_.mask.suppressed) {
     if (static_cast<size_t>(id) < logits.size()) logits[static_cast<size_t>(id)] = -INFINITY;
   }
-  T9_TRY(raw_best, find_best(logits));
+  return find_best(logits);
+}
 
-  Sampled sampled;
-  double normalizer = 0.0;
-  if (options_.logprobs) {
-    normalizer = log_sum_exp(logits, logits[static_cast<size_t>(raw_best)]);
-    sampled.info.top = top_logprobs(logits, options_.top_logprobs, normalizer, scratch.candidates);
-  }
+Result<int32_t> Sampler::pick(std::span<float> logits, int32_t raw_best, std::span<const int32_t> tokens,
+                              const grammar::TokenMask* allowed, SamplerScratch& scratch) {
   if (allowed) keep_allowed(logits, *allowed);
   change_logits(logits, tokens, scratch);
   int32_t best = raw_best;
@@ -82,13 +78,32 @@ Result<Sampled> Sampler::sample(std::span<float> logits, std::span<const int32_t
     T9_TRY(changed_best, find_best(logits));
     best = changed_best;
   }
-  sampled.token = choose(logits, best, tokens.size(), scratch);
+  return choose(logits, best, tokens.size(), scratch);
+}
+
+Result<Sampled> Sampler::sample(std::span<float> logits, std::span<const int32_t> tokens,
+                                const grammar::TokenMask* allowed, SamplerScratch& scratch) {
+  T9_TRY(raw_best, mask(logits));
+  Sampled sampled;
+  double normalizer = 0.0;
   if (options_.logprobs) {
-    const auto raw = unchanged_.find(sampled.token);
-    const float logit = raw != unchanged_.end() ? raw->second : logits[static_cast<size_t>(sampled.token)];
-    sampled.info.chosen = {.token = sampled.token, .logprob = to_logprob(logit, normalizer)};
+    normalizer = log_sum_exp(logits, logits[static_cast<size_t>(raw_best)]);
+    sampled.info.top = top_logprobs(logits, options_.top_logprobs, normalizer, scratch.candidates);
+  }
+  T9_TRY(token, pick(logits, raw_best, tokens, allowed, scratch));
+  sampled.token = token;
+  if (options_.logprobs) {
+    const auto raw = unchanged_.find(token);
+    const float logit = raw != unchanged_.end() ? raw->second : logits[static_cast<size_t>(token)];
+    sampled.info.chosen = {.token = token, .logprob = to_logprob(logit, normalizer)};
   }
   return sampled;
+}
+
+Result<int32_t> Sampler::guess(std::span<float> logits, std::span<const int32_t> tokens,
+                               const grammar::TokenMask* allowed, SamplerScratch& scratch) {
+  T9_TRY(raw_best, mask(logits));
+  return pick(logits, raw_best, tokens, allowed, scratch);
 }
 
 void Sampler::accept(int32_t token) {

@@ -53,10 +53,18 @@ class Sampler {
   // Errors: kInternal when a logit is NaN or infinite, or no token may be sampled.
   Result<Sampled> sample(std::span<float> logits, std::span<const int32_t> tokens, const grammar::TokenMask* allowed,
                          SamplerScratch& scratch);
+  // The token that sample() would give, and nothing else: for logits of a model that drafts. Presence and frequency
+  // penalties know the tokens of accept() only.
+  Result<int32_t> guess(std::span<float> logits, std::span<const int32_t> tokens, const grammar::TokenMask* allowed,
+                        SamplerScratch& scratch);
   // Tells the sampler that `token` was appended to the answer.
   void accept(int32_t token);
 
  private:
+  // Takes away what may never be sampled. Gives the logits that are left and the best of them.
+  Result<int32_t> mask(std::span<float>& logits) const;
+  Result<int32_t> pick(std::span<float> logits, int32_t raw_best, std::span<const int32_t> tokens,
+                       const grammar::TokenMask* allowed, SamplerScratch& scratch);
   void change_logits(std::span<float> logits, std::span<const int32_t> tokens, SamplerScratch& scratch);
   void change(float& logit, int32_t id, float value);
   int32_t choose(std::span<const float> logits, int32_t best, size_t position, SamplerScratch& scratch) const;

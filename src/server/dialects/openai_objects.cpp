@@ -41,8 +41,8 @@ Json OpenAiEnvelope::usage(const AnswerUsage& usage) const {
                {"completion_tokens_details",
                 {{"reasoning_tokens", usage.reasoning_tokens},
                  {"audio_tokens", 0},
-                 {"accepted_prediction_tokens", 0},
-                 {"rejected_prediction_tokens", 0}}}};
+                 {"accepted_prediction_tokens", tokens.accepted_tokens},
+                 {"rejected_prediction_tokens", tokens.drafted_tokens - tokens.accepted_tokens}}}};
   if (debug_cache) {
     json["prompt_tokens_details"]["tempo9"] = {{"common_tokens", tokens.common_tokens},
                                                {"uncached_because", tokens.uncached_because}};
@@ -59,6 +59,8 @@ bool OpenAiChoices::finish(const AnswerUpdate& last) {
     sum_.engine.uncached_because = usage.uncached_because;
   }
   sum_.engine.completion_tokens += usage.completion_tokens;
+  sum_.engine.drafted_tokens += usage.drafted_tokens;
+  sum_.engine.accepted_tokens += usage.accepted_tokens;
   sum_.reasoning_tokens += last.usage.reasoning_tokens;
   return --n_open_ == 0;
 }

@@ -132,7 +132,47 @@ constexpr auto kMetrics = std::to_array<Metric>({
      [](const Stats& s) { return static_cast<double>(s.disk.damaged); }},
     {"tempo9_kv_disk_failed_writes_total", "counter", "Files that could not be written to the disk cache.",
      [](const Stats& s) { return static_cast<double>(s.disk.failed_writes); }},
+    {"tempo9_pass_base_milliseconds", "gauge", "Fitted time of a pass beside its rows (0 without speculation).",
+     [](const Stats& s) { return s.speculation.pass_ms; }},
+    {"tempo9_pass_row_milliseconds", "gauge", "Fitted time that a row adds to a pass.",
+     [](const Stats& s) { return s.speculation.row_ms; }},
+    {"tempo9_pass_fit_error", "gauge", "Median relative error of that fit's predictions.",
+     [](const Stats& s) { return s.speculation.median_error; }},
+    {"tempo9_draft_pass_milliseconds", "gauge", "Time of a pass of the block that guesses.",
+     [](const Stats& s) { return s.speculation.draft_ms; }},
 });
+
+void write_head(std::string& page, std::string_view name, std::string_view type, std::string_view help) {
+  page += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", name, help, type);
+}
+
+// What the engine guesses ahead of its steps, by where the guess came from and how far ahead it was.
+void write_speculation(std::string& page, const engine::SpeculationStats& stats) {
+  constexpr std::array<std::string_view, engine::kDrafters> kNames = {"text", "block"};  // by Drafter
+  const auto write_by_depth = [&](std::string_view name, std::string_view help, auto counts_of) {
+    write_head(page, name, "counter", help);
+    for (size_t drafter = 0; drafter < kNames.size(); ++drafter) {
+      const auto& counts = counts_of(stats.drafters[drafter]);
+      for (size_t depth = 0; depth < counts.size(); ++depth) {
+        if (stats.drafters[drafter].proposed[depth] == 0) break;
+        page += fmt::format("{}{{drafter=\"{}\",depth=\"{}\"}} {}\n", name, kNames[drafter], depth + 1, counts[depth]);
+      }
+    }
+  };
+  write_by_depth("tempo9_speculation_drafts_total", "Tokens guessed and verified.",
+                 [](const engine::DrafterStats& s) -> const auto& { return s.proposed; });
+  write_by_depth("tempo9_speculation_accepted_total", "Guessed tokens that were right.",
+                 [](const engine::DrafterStats& s) -> const auto& { return s.accepted; });
+  write_head(page, "tempo9_speculation_gate_closings_total", "counter", "Times that a request stopped guessing.");
+  for (size_t drafter = 0; drafter < kNames.size(); ++drafter) {
+    page += fmt::format("tempo9_speculation_gate_closings_total{{drafter=\"{}\"}} {}\n", kNames[drafter],
+                        stats.drafters[drafter].gate_closings);
+  }
+  write_head(page, "tempo9_speculation_choices_total", "counter", "Choices of how many tokens to guess.");
+  for (size_t depth = 0; depth < stats.steps_by_depth.size(); ++depth) {
+    page += fmt::format("tempo9_speculation_choices_total{{tokens=\"{}\"}} {}\n", depth, stats.steps_by_depth[depth]);
+  }
+}
 
 std::unique_ptr<http::Answer> handle_metrics(http::Request, std::string, const App& app) {
   const Stats stats = app.context.engine.stats();
@@ -141,6 +181,7 @@ std::unique_ptr<http::Answer> handle_metrics(http::Request, std::string, const A
     page += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n{0} {3}\n", metric.name, metric.help, metric.type,
                         metric.read(stats));
   }
+  write_speculation(page, stats.speculation);
   return http::answer_with(text_page(std::move(page), "text/plain; version=0.0.4; charset=utf-8"));
 }
 

@@ -1,0 +1,298 @@
+#include "engine/speculation/speculator.h"
+
+#include <algorithm>
+#include <chrono>
+#include <variant>
+
+#include "base/check.h"
+
+namespace tempo9::engine {
+namespace {
+
+// In the first tokens of an answer it is not known yet how it goes: only drafters that are right most of the time.
+constexpr int64_t kEarlyTokens = 16;
+constexpr double kEarlyAcceptance = 0.75;
+
+size_t index_of(Drafter drafter) { return static_cast<size_t>(drafter); }
+
+ExpertCounts count_experts(const tensor::Program& program) {
+  for (const tensor::Op& op : program.ops) {
+    if (const auto* experts = std::get_if<tensor::Experts>(&op)) {
+      return {.n_experts = program.weights[static_cast<size_t>(experts->gate)].depth, .n_used = experts->n_used};
+    }
+  }
+  return {};
+}
+
+// Follows a change within some ten samples; one that another process has disturbed counts only so much.
+void average_in(double& average, double ms) {
+  if (average == 0.0) average = ms;
+  average += 0.1 * (std::min(ms, 3.0 * average) - average);
+}
+
+// Rows to catch up on, per sequence, up to which a first pass is a usual one. Prompts bring hundreds, once.
+constexpr int64_t kUsualRows = 16;
+// Per step that the block is not asked: so that a price which was once too high is tried again some day.
+constexpr double kPriceDecay = 0.999;
+
+double ms_since(Clock::time_point begin) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+}
+
+bool is_decoding(const Sequence& sequence) {
+  return !sequence.end && sequence.pages && sequence.n_tokens() - sequence.n_computed == 1;
+}
+
+}  // namespace
+
+std::vector<tensor::KvLayerSpec> Speculator::kv_layers(const models::Model& model, const SpeculationOptions& options) {
+  return options.max_depth > 0 && model.draft ? DraftBlock::kv_layers(model) : model.program.kv_layers;
+}
+
+Result<std::unique_ptr<Speculator>> Speculator::create(backends::Backend& backend, const models::Model& model,
+                                                       const tokenizer::Tokenizer& tokenizer, kv::Cache& cache,
+                                                       const SpeculationOptions& options, const Limits& limits) {
+  std::unique_ptr<Speculator> speculator(
+      new Speculator(tokenizer, cache, options, limits, count_experts(model.program)));
+  if (model.draft) {
+    // Of each sequence less than a page waits when the rows of a step come.
+    const int64_t max_rows = limits.max_step_rows + limits.max_batch * tensor::kPageTokens;
+    T9_TRY(block, DraftBlock::create(backend, model, cache, {.max_rows = max_rows, .max_outputs = limits.max_batch}));
+    speculator->block_ = std::move(block);
+  }
+  return speculator;
+}
+
+SequenceSpeculation& Speculator::state_of(Sequence& sequence) {
+  if (!sequence.speculation) {
+    const AcceptanceGate gate(options_.always ? 0.0 : options_.min_acceptance);
+    sequence.speculation = std::make_unique<SequenceSpeculation>(
+        SequenceSpeculation{.text = {},
+                            .rates = {rates_[0].for_new_text(), rates_[1].for_new_text()},
+                            .gates = {gate, gate},
+                            .pending = {}});
+  }
+  return *sequence.speculation;
+}
+
+void Speculator::verified(Sequence& sequence, int64_t n_drafts, int64_t n_accepted) {
+  if (n_drafts == 0) return;
+  sequence.n_drafted += n_drafts;
+  sequence.n_drafts_accepted += n_accepted;
+  SequenceSpeculation& state = state_of(sequence);
+  const size_t drafter = index_of(state.drafted_by);
+  state.rates[drafter].add(n_drafts, n_accepted);
+  rates_[drafter].add(n_drafts, n_accepted);
+  AcceptanceGate& gate = state.gates[drafter];
+  DrafterStats& stats = stats_.drafters[drafter];
+  stats.gate_closings -= gate.n_closings();
+  gate.add(n_drafts, n_accepted, sequence.n_answer());
+  stats.gate_closings += gate.n_closings();
+  for (int64_t i = 0; i < n_drafts; ++i) {
+    ++stats.proposed[static_cast<size_t>(i)];
+    if (i < n_accepted) ++stats.accepted[static_cast<size_t>(i)];
+  }
+}
+
+void Speculator::draft(const StepPlan& plan, std::span<const std::unique_ptr<Sequence>> sequences,
+                       tensor::MatView<const float> hidden) {
+  std::vector<Candidate> candidates = find_candidates(plan, sequences);
+  choose(candidates);
+  if (block_) {
+    take_hidden(plan, sequences, hidden);
+    catch_up(plan, sequences, candidates);
+  }
+  for (const Candidate& candidate : candidates) ++stats_.steps_by_depth[candidate.sequence->drafts.size()];
+}
+
+// ---- choosing
+
+int64_t Speculator::depth_limit(const Sequence& sequence, Drafter drafter) const {
+  // The last token of an answer is sampled and never read.
+  int64_t limit = std::min(options_.max_depth, sequence.max_tokens - sequence.n_answer() - 1);
+  if (options_.always) return limit;
+  const SequenceSpeculation& state = *sequence.speculation;
+  const bool is_early = sequence.n_answer() < kEarlyTokens;
+  if (is_early && state.rates[index_of(drafter)].at(0) <= kEarlyAcceptance) return 0;
+  return std::min(limit, state.gates[index_of(drafter)].max_depth(sequence.n_answer()));
+}
+
+// Drafts that the answer cannot hold are of no use: those behind its end, and what its grammar forbids.
+void Speculator::draft_from_text(Sequence& sequence) const {
+  const int64_t limit = depth_limit(sequence, Drafter::kText);
+  if (limit <= 0) return;
+  sequence.speculation->text.extend(sequence.tokens);
+  sequence.speculation->text.propose(sequence.tokens, static_cast<size_t>(limit), sequence.drafts);
+  std::optional<ConstraintState> constraint = sequence.constraint;
+  size_t n_possible = 0;
+  for (const int32_t token : sequence.drafts) {
+    if (tokenizer_.is_end_of_generation(token) && !sequence.ignore_end) break;
+    if (constraint && !constraint->accept(tokenizer_.piece(token, sequence.shows(token)))) break;
+    ++n_possible;
+  }
+  sequence.drafts.resize(n_possible);
+}
+
+std::vector<Speculator::Candidate> Speculator::find_candidates(const StepPlan& plan,
+                                                               std::span<const std::unique_ptr<Sequence>> sequences) {
+  std::vector<Candidate> candidates;
+  for (const StepPlan::Rows& rows : plan.rows) {
+    Sequence& sequence = *sequences[static_cast<size_t>(rows.sequence)];
+    if (!is_decoding(sequence)) continue;
+    SequenceSpeculation& state = state_of(sequence);
+    sequence.drafts.clear();
+    draft_from_text(sequence);
+    state.drafted_by = sequence.drafts.empty() && block_ ? Drafter::kBlock : Drafter::kText;
+    candidates.push_back({.sequence = &sequence});
+  }
+  return candidates;
+}
+
+void Speculator::choose(std::vector<Candidate>& candidates) const {
+  std::vector<DraftCandidate> choices;
+  for (const Candidate& candidate : candidates) {
+    const SequenceSpeculation& state = *candidate.sequence->speculation;
+    const bool from_block = state.drafted_by == Drafter::kBlock;
+    const int64_t limit =
+        from_block ? depth_limit(*candidate.sequence, Drafter::kBlock) : std::ssize(candidate.sequence->drafts);
+    choices.push_back({.max_depth = std::max<int64_t>(limit, 0),
+                       .rates = &state.rates[index_of(state.drafted_by)],
+                       .needs_passes = from_block});
+  }
+  const int64_t n_decoding = std::ssize(candidates);
+  const std::vector<int64_t> depths =
+      choose_depths(choices, n_decoding, n_decoding, limits_.max_step_rows - n_decoding,
+                    {.step = cost_, .first_pass_ms = first_pass_ms_, .next_pass_ms = next_pass_ms_});
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    Candidate& candidate = candidates[i];
+    candidate.depth = options_.always ? choices[i].max_depth : depths[i];
+    if (!choices[i].needs_passes) candidate.sequence->drafts.resize(static_cast<size_t>(candidate.depth));
+  }
+}
+
+// ---- the draft block
+
+void Speculator::take_hidden(const StepPlan& plan, std::span<const std::unique_ptr<Sequence>> sequences,
+                             tensor::MatView<const float> hidden) {
+  int64_t first = 0;
+  for (const StepPlan::Rows& rows : plan.rows) {
+    Sequence& sequence = *sequences[static_cast<size_t>(rows.sequence)];
+    SequenceSpeculation& state = state_of(sequence);
+    const int64_t n_pending = std::ssize(state.pending) / hidden.cols;
+    if (state.pending_begin + n_pending != rows.begin) {  // it goes on from what another has computed
+      state.pending.clear();
+      state.pending_begin = rows.begin;
+    }
+    for (int64_t i = 0; i < sequence.n_computed - rows.begin; ++i) {
+      const auto row = hidden.row_span(first + i);
+      state.pending.insert(state.pending.end(), row.begin(), row.end());
+    }
+    first += rows.end - rows.begin;
+  }
+}
+
+// Adds what the sequence has waiting to the block's pass, if that is due. False when no row was added.
+bool Speculator::add_pending(Sequence& sequence, bool is_drafted) {
+  SequenceSpeculation& state = *sequence.speculation;
+  const int64_t cols = block_->hidden_cols();
+  const int64_t end = std::min(state.pending_begin + std::ssize(state.pending) / cols, sequence.n_tokens() - 1);
+  const bool fills_page = end / tensor::kPageTokens > state.pending_begin / tensor::kPageTokens;
+  if (end <= state.pending_begin || !(is_drafted || fills_page || sequence.end)) return false;
+  for (int64_t slot = state.pending_begin; slot < end; ++slot) {
+    const auto row = std::span(state.pending)
+                         .subspan(static_cast<size_t>((slot - state.pending_begin) * cols), static_cast<size_t>(cols));
+    block_->add_row(sequence.pages.value(), slot, sequence.tokens[static_cast<size_t>(slot) + 1], row);
+  }
+  state.pending.clear();
+  state.pending_begin = end;
+  return true;
+}
+
+void Speculator::catch_up(const StepPlan& plan, std::span<const std::unique_ptr<Sequence>> sequences,
+                          std::vector<Candidate>& candidates) {
+  const Clock::time_point started = Clock::now();
+  block_->clear();
+  std::vector<Candidate*> drafting;
+  for (const StepPlan::Rows& rows : plan.rows) {
+    Sequence& sequence = *sequences[static_cast<size_t>(rows.sequence)];
+    const auto candidate = std::ranges::find(candidates, &sequence, &Candidate::sequence);
+    const bool is_drafted =
+        candidate != candidates.end() && candidate->depth > 0 && sequence.speculation->drafted_by == Drafter::kBlock;
+    if (!add_pending(sequence, is_drafted) || !is_drafted) continue;
+    block_->want_draft();
+    candidate->constraint = sequence.constraint;
+    drafting.push_back(&*candidate);
+  }
+  if (drafting.empty()) {
+    first_pass_ms_ *= kPriceDecay;
+    next_pass_ms_ *= kPriceDecay;
+  }
+  if (block_->n_rows() == 0) return;
+  const DraftBlock::Output first = block_->run();
+  const bool is_usual = block_->n_rows() <= kUsualRows * std::ssize(drafting);
+  if (is_usual) average_in(first_pass_ms_, ms_since(started));
+  draft_deeper(std::move(drafting), first);
+}
+
+void Speculator::draft_deeper(std::vector<Candidate*> drafting, DraftBlock::Output output) {
+  const std::vector<Candidate*> all = drafting;
+  while (!drafting.empty()) {
+    const Clock::time_point started = Clock::now();
+    std::vector<Candidate*> next;
+    std::vector<int64_t> rows;
+    for (size_t i = 0; i < drafting.size(); ++i) {
+      if (!add_guess(*drafting[i], output.logits.row_span(static_cast<int64_t>(i)))) continue;
+      next.push_back(drafting[i]);
+      rows.push_back(block_->row_of_draft(i));
+    }
+    drafting = std::move(next);
+    if (drafting.empty()) break;
+    block_->clear();
+    for (size_t i = 0; i < drafting.size(); ++i) {
+      const Sequence& sequence = *drafting[i]->sequence;
+      // The row's own slot is that of the token before its last draft.
+      block_->add_row(sequence.pages.value(), sequence.n_computed - 1 + std::ssize(sequence.drafts),
+                      sequence.drafts.back(), output.hidden.row_span(rows[i]));
+      block_->want_draft();
+    }
+    output = block_->run();
+    average_in(next_pass_ms_, ms_since(started));
+  }
+  for (Candidate* candidate : all) cache_.truncate(candidate->sequence->pages.value(), candidate->sequence->n_computed);
+}
+
+bool Speculator::add_guess(Candidate& candidate, std::span<float> logits) {
+  Sequence& sequence = *candidate.sequence;
+  const grammar::TokenMask* allowed = nullptr;
+  if (candidate.constraint) {
+    const auto mask = candidate.constraint->allowed_tokens();
+    if (!mask) return false;
+    allowed = *mask;
+  }
+  const size_t n_tokens = sequence.tokens.size();
+  sequence.tokens.insert(sequence.tokens.end(), sequence.drafts.begin(), sequence.drafts.end());
+  const Result<int32_t> guess = sequence.sampler.guess(logits, sequence.tokens, allowed, scratch_);
+  sequence.tokens.resize(n_tokens);
+  if (!guess || (tokenizer_.is_end_of_generation(*guess) && !sequence.ignore_end)) return false;
+  sequence.drafts.push_back(*guess);
+  if (candidate.constraint) {
+    if (!candidate.constraint->accept(tokenizer_.piece(*guess, sequence.shows(*guess)))) return false;
+    if (candidate.constraint->is_complete()) return false;
+  }
+  const int64_t n_drafts = std::ssize(sequence.drafts);
+  // The next row needs a slot in the pages.
+  return n_drafts < candidate.depth && cache_.grow(sequence.pages.value(), sequence.n_computed + n_drafts).has_value();
+}
+
+SpeculationStats Speculator::stats() const {
+  SpeculationStats stats = stats_;
+  if (cost_.is_measured()) {
+    stats.pass_ms = cost_.base_ms();
+    stats.row_ms = cost_.row_ms();
+  }
+  stats.median_error = cost_.median_error();
+  stats.draft_ms = next_pass_ms_;
+  return stats;
+}
+
+}  // namespace tempo9::engine

@@ -1,0 +1,61 @@
+#include "engine/speculation/step_cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tempo9::engine {
+namespace {
+
+constexpr double kForgetting = 0.98;
+// How little the first guess of b counts, and the most that is ever forgotten: without a limit the uncertainty of what
+// is not being measured (b, while every pass has one row) would grow until one noisy sample decided.
+constexpr double kMaxVariance = 100.0;
+// Another process has taken the core.
+constexpr double kDisturbed = 3.0;
+
+}  // namespace
+
+double StepCost::units(int64_t n_rows) const {
+  if (experts_.n_experts == 0) return static_cast<double>(n_rows);
+  const auto experts = static_cast<double>(experts_.n_experts);
+  const auto used = static_cast<double>(experts_.n_used);
+  return experts / used * (1.0 - std::pow(1.0 - used / experts, static_cast<double>(n_rows)));
+}
+
+void StepCost::add(int64_t n_rows, double ms) {
+  const double u = units(n_rows);
+  if (n_samples_ == 0) {
+    const double scale = ms / predict(n_rows);
+    base_ *= scale;
+    per_unit_ *= scale;
+    covariance_ = {{{kMaxVariance, 0.0}, {0.0, kMaxVariance}}};
+  }
+  const double predicted = predict(n_rows);
+  if (n_samples_ > 0 && ms > kDisturbed * predicted) ms = kDisturbed * predicted;
+  errors_[static_cast<size_t>(n_samples_) % errors_.size()] = std::abs(predicted - ms) / ms;
+  ++n_samples_;
+  auto& p = covariance_;
+  const double px[2] = {p[0][0] + p[0][1] * u, p[1][0] + p[1][1] * u};
+  const double scale = kForgetting + px[0] + px[1] * u;
+  const double error = ms - predicted;
+  base_ += px[0] / scale * error;
+  per_unit_ += px[1] / scale * error;
+  const bool may_forget = std::max(p[0][0], p[1][1]) < kMaxVariance;
+  for (size_t i = 0; i < 2; ++i) {
+    for (size_t j = 0; j < 2; ++j) p[i][j] = (p[i][j] - px[i] * px[j] / scale) / (may_forget ? kForgetting : 1.0);
+  }
+  // Noise must not make rows free of cost, nor a pass.
+  per_unit_ = std::max(per_unit_, 0.0);
+  base_ = std::max(base_, 0.0);
+}
+
+double StepCost::median_error() const {
+  const auto n = static_cast<std::ptrdiff_t>(std::min(static_cast<size_t>(n_samples_), errors_.size()));
+  if (n == 0) return 0.0;
+  std::array<double, 64> sorted = errors_;
+  const auto middle = sorted.begin() + n / 2;
+  std::nth_element(sorted.begin(), middle, sorted.begin() + n);
+  return *middle;
+}
+
+}  // namespace tempo9::engine
