@@ -247,7 +247,7 @@ int run(const Flags& flags) {
 void add_bench_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("bench", "measure prefill and decode speed");
   const auto flags = std::make_shared<Flags>();
-  command->add_option("--gguf", flags->gguf, "model file")->required();
+  command->add_option("--gguf", flags->gguf, "model file; needed unless a subcommand has one");
   command->add_option("-p,--prompt", flags->prompt_tokens, "tokens of the prompt; 0: no prefill")
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
@@ -267,7 +267,12 @@ void add_bench_command(CLI::App& app, int& exit_code) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command->add_flag("--json", flags->json, "print JSON");
-  command->callback([flags, &exit_code] { exit_code = run(*flags); });
+  add_bench_spec_command(*command, exit_code);
+  command->callback([=, &exit_code] {
+    if (!command->get_subcommands().empty()) return;
+    if (flags->gguf.empty()) throw CLI::RequiredError("--gguf");
+    exit_code = run(*flags);
+  });
 }
 
 }  // namespace tempo9::cli

@@ -18,5 +18,6 @@ void add_render_command(CLI::App& app, int& exit_code);
 void add_parse_command(CLI::App& app, int& exit_code);
 void add_bench_command(CLI::App& app, int& exit_code);
 void add_reference_commands(CLI::App& app, int& exit_code);
+void add_bench_spec_command(CLI::App& bench, int& exit_code);  // a subcommand of bench
 
 }  // namespace tempo9::cli
