@@ -21,16 +21,23 @@ std::string_view strip_decoration(std::string_view name) {
   return name;
 }
 
+// Several separators in a row are one.
 std::string fold_separators(std::string_view name) {
-  std::string folded = to_lower(name);
-  std::ranges::replace_if(
-      folded, [](char c) { return c == '-' || c == '.' || c == ' '; }, '_');
+  std::string folded;
+  for (const char c : to_lower(name)) {
+    const bool separates = c == '-' || c == '.' || c == ' ' || c == '_';
+    if (!separates || !folded.ends_with('_')) folded += separates ? '_' : c;
+  }
   return folded;
 }
 
+// What stands behind the namespaces: "ns.name", "ns:name", "ns/name", "ns__name".
 std::string_view last_segment(std::string_view name) {
-  const size_t at = name.find_last_of(".:/");
-  return at == std::string_view::npos ? name : name.substr(at + 1);
+  const size_t mark = name.find_last_of(".:/");
+  if (mark != std::string_view::npos) name.remove_prefix(mark + 1);
+  const size_t line = name.rfind("__");
+  if (line != std::string_view::npos) name.remove_prefix(line + 2);
+  return name;
 }
 
 // The only tool for which `fits`; null when there are none or several.
