@@ -261,20 +261,6 @@ Result<Thinking> parse_thinking(const Json& body) {
   return thinking;
 }
 
-// chat_template_kwargs win over everything.
-Result<void> read_template_kwargs(const Json& body, Conversation& conversation) {
-  Json kwargs = Json::object();
-  if (const Json* given = find_member(body, "chat_template_kwargs")) {
-    if (!given->is_object()) return wrong_type("chat_template_kwargs", "an object", *given);
-    kwargs = *given;
-  }
-  T9_TRY(thinking, parse_thinking(body));
-  if (thinking.is_on && !kwargs.contains("enable_thinking")) kwargs["enable_thinking"] = *thinking.is_on;
-  conversation.template_kwargs = std::move(kwargs);
-  conversation.reasoning_effort = std::move(thinking.effort);
-  return {};
-}
-
 }  // namespace
 
 Result<std::vector<Message>> parse_openai_messages(const Json& messages) {
@@ -309,6 +295,19 @@ Result<std::vector<Json>> parse_openai_tools(const Json& tools) {
     }
   }
   return parsed;
+}
+
+Result<void> read_template_kwargs(const Json& body, Conversation& conversation) {
+  Json kwargs = Json::object();
+  if (const Json* given = find_member(body, "chat_template_kwargs")) {
+    if (!given->is_object()) return wrong_type("chat_template_kwargs", "an object", *given);
+    kwargs = *given;
+  }
+  T9_TRY(thinking, parse_thinking(body));
+  if (thinking.is_on && !kwargs.contains("enable_thinking")) kwargs["enable_thinking"] = *thinking.is_on;
+  conversation.template_kwargs = std::move(kwargs);
+  conversation.reasoning_effort = std::move(thinking.effort);
+  return {};
 }
 
 Result<Conversation> parse_openai_conversation(const Json& body) {

@@ -23,4 +23,8 @@ Result<std::vector<Message>> parse_openai_messages(const Json& messages);
 // parameters, …}}; tools of other types are left out.
 Result<std::vector<Json>> parse_openai_tools(const Json& tools);
 
+// `body`: chat_template_kwargs, which win over everything, enable_thinking, reasoning_effort and reasoning, as
+// template_kwargs and reasoning_effort of the conversation.
+Result<void> read_template_kwargs(const Json& body, Conversation& conversation);
+
 }  // namespace tempo9::chat
