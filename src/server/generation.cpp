@@ -111,7 +111,7 @@ class GenerationAnswer : public http::Answer {
     return {.head = dialect_.write_error(error, request_id_), .bytes = {}, .is_last = true};
   }
 
-  std::string_view keep_alive() const override { return writer_ ? writer_->keep_alive() : std::string_view(); }
+  std::string keep_alive() override { return writer_ ? writer_->keep_alive() : std::string(); }
 
  private:
   // The last catch of a worker's job: whatever a library throws ends the request, not the server.

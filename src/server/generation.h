@@ -29,7 +29,8 @@ class AnswerWriter {
   // What comes next; nothing when it calls for no bytes. The last update of the last choice, and an error of any, give
   // a last piece.
   virtual std::optional<http::Piece> write(const AnswerUpdate& update) = 0;
-  virtual std::string_view keep_alive() const { return {}; }
+  // Bytes for a stream that has been silent for a while; empty where the dialect has none.
+  virtual std::string keep_alive() { return {}; }
 };
 
 // What a dialect brings to one of its routes that generate.

@@ -103,7 +103,7 @@ class MessageStreamWriter : public AnswerWriter {
     return http::Piece{.head = {}, .bytes = std::move(bytes), .is_last = update.error || update.finish};
   }
 
-  std::string_view keep_alive() const override { return "event: ping\ndata: {\"type\":\"ping\"}\n\n"; }
+  std::string keep_alive() override { return "event: ping\ndata: {\"type\":\"ping\"}\n\n"; }
 
  private:
   enum class Block : uint8_t { kNone, kThinking, kText, kToolUse };

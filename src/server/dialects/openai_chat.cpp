@@ -64,7 +64,7 @@ class ChatStreamWriter : public AnswerWriter {
     return http::Piece{.head = {}, .bytes = std::move(bytes), .is_last = is_last};
   }
 
-  std::string_view keep_alive() const override { return ": keep-alive\n\n"; }
+  std::string keep_alive() override { return ": keep-alive\n\n"; }
 
  private:
   static bool end_by_error(const Error& error, std::string& bytes) {

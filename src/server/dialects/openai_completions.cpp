@@ -142,7 +142,7 @@ class CompletionStreamWriter : public CompletionWriter {
     return http::Piece{.head = {}, .bytes = std::move(bytes), .is_last = is_last};
   }
 
-  std::string_view keep_alive() const override { return ": keep-alive\n\n"; }
+  std::string keep_alive() override { return ": keep-alive\n\n"; }
 
  private:
   std::string chunk(Json choice) const {

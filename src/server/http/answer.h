@@ -35,8 +35,9 @@ class Answer {
   virtual void notify(std::function<void()> ready) = 0;
   // The server ends this answer now: its last piece, which says why in the dialect's way.
   virtual Piece abort(const Error& error) = 0;
-  // Bytes to send into a stream that has been silent for a while; empty where the dialect has none.
-  virtual std::string_view keep_alive() const { return {}; }
+  // Bytes to send into a stream that has been silent for a while; empty where the dialect has none. They are sent: a
+  // dialect may count them.
+  virtual std::string keep_alive() { return {}; }
 };
 
 // An answer that is ready at once.

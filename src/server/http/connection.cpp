@@ -236,7 +236,7 @@ asio::awaitable<bool> Connection::send_answer(std::unique_ptr<Answer> answer) {
   co_return !gone_ && keeps_alive_;
 }
 
-asio::awaitable<std::string> Connection::wait_for_answer(const Answer& answer) {
+asio::awaitable<std::string> Connection::wait_for_answer(Answer& answer) {
   bool silent = false;
   if (!woken_) {
     wake_timer_.expires_at(last_write_ + context_.limits.keep_alive_interval);
@@ -244,7 +244,6 @@ asio::awaitable<std::string> Connection::wait_for_answer(const Answer& answer) {
     silent = !ec;
   }
   woken_ = false;
-  const std::string_view sign_of_life = answer.keep_alive();
   if (std::exchange(probe_due_, false)) {
     // A client that is gone answers these bytes with a reset; one that only closed its sending side ignores them.
     if (!head_sent_ && !is_http_1_0_) co_return std::string(kContinue);
@@ -252,8 +251,10 @@ asio::awaitable<std::string> Connection::wait_for_answer(const Answer& answer) {
   }
   if (!silent) co_return "";
   last_write_ = std::chrono::steady_clock::now();
-  if (!head_sent_ || sign_of_life.empty()) co_return "";
-  co_return framing_ == Framing::kChunked ? serialize_chunk(sign_of_life) : std::string(sign_of_life);
+  if (!head_sent_) co_return "";
+  std::string sign_of_life = answer.keep_alive();
+  if (framing_ == Framing::kChunked) sign_of_life = serialize_chunk(sign_of_life);
+  co_return sign_of_life;
 }
 
 asio::awaitable<bool> Connection::write(const std::string& bytes) {

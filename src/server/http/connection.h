@@ -58,7 +58,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaitable<> send_refusal(Response& response);
   // Sleeps until something happened that the sending loop has to look at; gives the bytes, if any, that are due now
   // although the answer has none.
-  Awaitable<std::string> wait_for_answer(const Answer& answer);
+  Awaitable<std::string> wait_for_answer(Answer& answer);
   Awaitable<bool> write(const std::string& bytes);
   Awaitable<> linger();
 
