@@ -5,6 +5,7 @@
 #include "server/byte_tokenizer.h"
 #include "server/dialects/anthropic_request.h"
 #include "server/dialects/openai_chat.h"
+#include "server/dialects/openai_responses_request.h"
 #include "server/prepare.h"
 #include "server/scripted_service.h"
 
@@ -26,15 +27,17 @@ struct World {
                                 .sampling_defaults = {}};
   server::WorkerPool workers{1};
   grammar::GrammarCache grammars{4};
-  server::App app{context, workers, grammars, {}};
+  server::ResponseStore responses{4, 1 << 20};
+  server::App app{context, workers, grammars, responses, {}};
 };
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const World world;
+  static World world;
   const std::string body(reinterpret_cast<const char*>(data), size);
-  for (const auto parse : {server::parse_openai_chat, server::parse_anthropic_request}) {
+  for (const auto parse :
+       {server::parse_openai_chat, server::parse_anthropic_request, server::parse_responses_request}) {
     const auto request = parse(body, world.app);
     if (!request) continue;
     const auto prepared =

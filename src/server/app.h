@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "grammar/cache.h"
+#include "server/response_store.h"
 #include "server/server.h"
 #include "server/worker_pool.h"
 
@@ -16,6 +17,7 @@ struct App {
   const ServerContext& context;
   WorkerPool& workers;
   grammar::GrammarCache& grammars;
+  ResponseStore& responses;
   const std::vector<int32_t> marker_tokens;  // control tokens that are shown as text: prepare.h
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,6 +42,11 @@ struct RawPrompt {
 // What an empty request of Ollama's API asks for. The model is always there, and stays: there is nothing to do.
 enum class Residency : uint8_t { kNone, kLoad, kUnload };
 
+// What a dialect's parser keeps for its writer; nothing else reads it.
+struct DialectExtras {
+  virtual ~DialectExtras() = default;
+};
+
 struct ChatRequest {
   std::string model;  // the name to answer with
   bool stream = false;
@@ -67,6 +73,7 @@ struct ChatRequest {
   bool logprobs = false;
   int32_t top_logprobs = 0;
   bool debug_cache = false;  // the usage also says where the prompt left what is kept, and why
+  std::shared_ptr<const DialectExtras> extras;
 };
 
 }  // namespace tempo9::server

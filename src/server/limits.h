@@ -34,6 +34,9 @@ inline constexpr size_t kMaxJsonKeys = 300'000;
 inline constexpr size_t kMaxStopStrings = 16;
 // Grammars of schemas and tools that are kept compiled; a large one takes some megabytes.
 inline constexpr size_t kKeptGrammars = 64;
+// Responses that clients may go on from, and the text of them together.
+inline constexpr size_t kStoredResponses = 64;
+inline constexpr size_t kStoredResponseBytes = 64 << 20;
 // Work is queued and no engine step has ended for this long: /health says so.
 inline constexpr double kStalledAfterSeconds = 30.0;
 

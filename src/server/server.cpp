@@ -18,7 +18,8 @@ class ServerImpl : public Server {
   explicit ServerImpl(const ServerContext& context)
       : context_(context),
         workers_(kPrepareThreads),
-        app_{context_, workers_, grammars_, find_marker_tokens(context_.tokenizer, context_.chat_format.dialect())},
+        app_{context_, workers_, grammars_, responses_,
+             find_marker_tokens(context_.tokenizer, context_.chat_format.dialect())},
         router_(app_) {}
 
   Result<void> open(const ServerOptions& options) {
@@ -34,6 +35,7 @@ class ServerImpl : public Server {
   const ServerContext context_;
   WorkerPool workers_;
   grammar::GrammarCache grammars_{kKeptGrammars};
+  ResponseStore responses_{kStoredResponses, kStoredResponseBytes};
   const App app_;
   Router router_;
   std::unique_ptr<http::Listener> listener_;

@@ -27,9 +27,10 @@ struct DialectFolder {
   std::string_view stream_end;  // of the file with the streamed reply
 };
 
-constexpr std::array<DialectFolder, 3> kFolders = {{{"anthropic", "/v1/messages?beta=true", ".reply.sse"},
+constexpr std::array<DialectFolder, 4> kFolders = {{{"anthropic", "/v1/messages?beta=true", ".reply.sse"},
                                                     {"completions", "/v1/completions", ".reply.sse"},
-                                                    {"ollama", "/api/chat", ".reply.ndjson"}}};
+                                                    {"ollama", "/api/chat", ".reply.ndjson"},
+                                                    {"responses", "/v1/responses", ".reply.sse"}}};
 
 fs::path root() { return fs::path(T9_SOURCE_DIR) / "tests/goldens/http"; }
 
@@ -40,8 +41,10 @@ std::string read_text(const fs::path& path) {
 
 // Ids are random, and times are what they are.
 std::string without_chance(std::string text) {
-  text = std::regex_replace(text, std::regex("(msg|toolu|req|cmpl|call)([_-])[0-9A-Za-z]{8,}"), "$1$2ID");
+  text =
+      std::regex_replace(text, std::regex("(msg|toolu|req|cmpl|call|resp|rs|fc|ctc)([_-])[0-9A-Za-z]{8,}"), "$1$2ID");
   text = std::regex_replace(text, std::regex(R"re(("created_at": ?)"[^"]*")re"), "$1\"TIME\"");
+  text = std::regex_replace(text, std::regex(R"re(("(created_at|completed_at)": ?)[0-9]+)re"), "$1\"TIME\"");
   return std::regex_replace(text, std::regex(R"re(("(created|total_duration)": ?)[0-9]+)re"), "$01TIME");
 }
 

@@ -5,12 +5,14 @@
 #include "server/dialects/dialect.h"
 #include "server/dialects/ollama.h"
 #include "server/dialects/openai.h"
+#include "server/dialects/openai_responses.h"
 #include "server/dialects/service_pages.h"
 
 namespace tempo9::server {
 
 std::span<const Dialect* const> all_dialects() {
-  static constexpr std::array<const Dialect*, 4> kDialects = {&kOllama, &kAnthropic, &kServicePages, &kOpenAi};
+  static constexpr std::array<const Dialect*, 5> kDialects = {&kOllama, &kAnthropic, &kServicePages, &kOpenAiResponses,
+                                                              &kOpenAi};
   return kDialects;
 }
 

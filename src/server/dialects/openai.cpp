@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <utility>
 
 #include "server/http/errors.h"
 
@@ -100,9 +101,13 @@ http::Response write_openai_error(const Error& error, std::string_view request_i
 }
 
 http::Response openai_response(const Json& body, std::string_view request_id) {
+  return openai_response_of(dump_json(body), request_id);
+}
+
+http::Response openai_response_of(std::string body, std::string_view request_id) {
   return {.status = 200,
           .headers = {{"Content-Type", "application/json; charset=utf-8"}, {"x-request-id", std::string(request_id)}},
-          .body = dump_json(body)};
+          .body = std::move(body)};
 }
 
 }  // namespace tempo9::server

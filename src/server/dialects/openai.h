@@ -14,6 +14,8 @@ Json openai_error_body(const Error& error);
 
 // 200 with a JSON body and the headers of this dialect.
 http::Response openai_response(const Json& body, std::string_view request_id);
+// The body as text.
+http::Response openai_response_of(std::string body, std::string_view request_id);
 
 std::unique_ptr<http::Answer> handle_openai_chat(http::Request request, std::string id, const App& app);
 std::unique_ptr<http::Answer> handle_openai_completions(http::Request request, std::string id, const App& app);
