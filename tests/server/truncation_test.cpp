@@ -39,8 +39,17 @@ TEST(Truncation, PartsAreMessagesAndCallsWithTheirResults) {
 }
 
 TEST(Truncation, TheLastCallStaysWithItsResults) {
-  EXPECT_EQ(n_droppable(conversation_of("uatt")), 1u);
-  EXPECT_EQ(contents(without_oldest(conversation_of("uatt"), 1)), "123");
+  EXPECT_EQ(n_droppable(conversation_of("uatt")), 0u);
+  EXPECT_EQ(n_droppable(conversation_of("atat")), 1u);
+  EXPECT_EQ(contents(without_oldest(conversation_of("atat"), 1)), "23");
+}
+
+// An agent at work: the task stays, and what was done for it first goes first.
+TEST(Truncation, TheLastMessageOfTheUserStays) {
+  EXPECT_EQ(n_droppable(conversation_of("suuatatat")), 3u);
+  EXPECT_EQ(contents(without_oldest(conversation_of("suuatatat"), 1)), "02345678");
+  EXPECT_EQ(contents(without_oldest(conversation_of("suuatatat"), 2)), "025678");
+  EXPECT_EQ(contents(without_oldest(conversation_of("suuatatat"), 3)), "0278");
 }
 
 // The longest conversation that fits is found whatever the limit, by few attempts.
