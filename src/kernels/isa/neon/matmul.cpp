@@ -1,0 +1,50 @@
+// Matrix products for NEON with dot products: the generic text over this ISA's vectors.
+#ifdef __linux__
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
+#include <bit>
+#include <cfloat>
+#include <type_traits>
+#include <utility>
+
+#include "kernels/isa/neon/matmul_vec.h"
+#include "kernels/kernels.h"
+#include "kernels/tiles.h"
+
+namespace tempo9::kernels::neon {
+namespace {
+
+// In this order: each uses the ones before.
+// clang-format off
+#include "kernels/generic/matmul_types.inl"
+#include "kernels/generic/matmul_groups.inl"
+#include "kernels/generic/matmul_product.inl"
+#include "kernels/generic/matmul_float.inl"
+// clang-format on
+
+}  // namespace
+
+// Whether this CPU has dot products. Every Mac with an Apple CPU does.
+bool has_dot_products() {
+#ifdef __linux__
+  return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+#else
+  return true;
+#endif
+}
+
+extern const MatMulKernels kMatMulKernels;
+const MatMulKernels kMatMulKernels = {
+    .quantize = quantize,
+    .quant = find_quant,
+    .floating = find_float,
+    .is_native = is_native,
+    .scratch_bytes = scratch_bytes,
+    .row_granule = 2 * kLanes,
+    .tile_rows = kLanes,
+    .write_tiles = write_tiles,
+};
+
+}  // namespace tempo9::kernels::neon
