@@ -294,7 +294,7 @@ struct alignas(64) Act32 {
 struct Work32 {
   static constexpr int64_t kRows = 16;
   Act32 act;
-  alignas(64) int32_t sums[4][16][16];  // of four blocks in turn
+  alignas(64) int32_t sums[2][4][16][16];  // of four blocks, and of the four before them
   Floats acc[kMaxGroups][kRows];
 };
 
@@ -310,34 +310,59 @@ T9_INLINE void finish_32(const Act32& act, const Block32<HasM>& w, int64_t block
   }
 }
 
-// A group of weight rows times the activation rows at n blocks, which is at most kChunkBlocks. The float steps of two
-// blocks are done while the tile unit works on the next two.
+// One block in tile `Turn` (0 to 3), whose sums then go to `sums`. Four blocks are on their way at a time, because a
+// product takes some 50 cycles to come out of the unit, which could begin another every 16.
+template <int Turn>
+T9_INLINE void multiply_block(const int8_t* q, const Ints* codes) {
+  constexpr int64_t kStride = kChunkBlocks * 32;
+  if constexpr (Turn == 0) {
+    _tile_loadd(4, q, kStride);
+    _tile_loadd(6, codes, 64);
+    _tile_zero(0);
+    _tile_dpbssd(0, 4, 6);
+  } else if constexpr (Turn == 1) {
+    _tile_loadd(5, q, kStride);
+    _tile_loadd(7, codes, 64);
+    _tile_zero(1);
+    _tile_dpbssd(1, 5, 7);
+  } else if constexpr (Turn == 2) {
+    _tile_loadd(4, q, kStride);
+    _tile_loadd(6, codes, 64);
+    _tile_zero(2);
+    _tile_dpbssd(2, 4, 6);
+  } else {
+    _tile_loadd(5, q, kStride);
+    _tile_loadd(7, codes, 64);
+    _tile_zero(3);
+    _tile_dpbssd(3, 5, 7);
+  }
+}
+template <int Turn>
+T9_INLINE void store_block(int32_t (&sums)[16][16]) {
+  if constexpr (Turn == 0) _tile_stored(0, sums, 64);
+  if constexpr (Turn == 1) _tile_stored(1, sums, 64);
+  if constexpr (Turn == 2) _tile_stored(2, sums, 64);
+  if constexpr (Turn == 3) _tile_stored(3, sums, 64);
+}
+
+// A group of weight rows times the activation rows at n blocks, which is at most kChunkBlocks. The float steps of four
+// blocks are done while the tile unit works on the next four.
 template <bool HasM>
-void multiply_32(const Block32<HasM>* w, int64_t n, const Act32& act, int32_t (&sums)[4][16][16], Floats* acc_memory) {
+void multiply_32(const Block32<HasM>* w, int64_t n, const Act32& act, int32_t (&sums)[2][4][16][16],
+                 Floats* acc_memory) {
   Floats acc[16];
 #pragma GCC unroll 16
   for (int m = 0; m < 16; ++m) acc[m] = acc_memory[m];
   settle_memory();
-  for (int64_t b = 0; b < n + 2; b += 2) {
-    const int64_t turn = b & 2;
-    if (b < n) {
-      _tile_loadd(2, &act.q[0][32 * b], kChunkBlocks * 32);
-      _tile_loadd(3, &w[b].codes, 64);
-      _tile_zero(0);
-      _tile_dpbssd(0, 2, 3);
-    }
-    if (b + 1 < n) {
-      _tile_loadd(4, &act.q[0][32 * b + 32], kChunkBlocks * 32);
-      _tile_loadd(5, &w[b + 1].codes, 64);
-      _tile_zero(1);
-      _tile_dpbssd(1, 4, 5);
-    }
-    if (b > 0) {
-      finish_32(act, w[b - 2], b - 2, sums[2 - turn], acc);
-      if (b - 1 < n) finish_32(act, w[b - 1], b - 1, sums[3 - turn], acc);
-    }
-    if (b < n) _tile_stored(0, sums[turn], 64);
-    if (b + 1 < n) _tile_stored(1, sums[turn + 1], 64);
+  for (int64_t b = 0; b < n + 4; b += 4) {
+    const int64_t turn = b / 4 % 2;
+    unroll<4>([&](auto k) __attribute__((always_inline)) {
+      if (b + k < n) multiply_block<k>(&act.q[0][32 * (b + k)], w[b + k].codes);
+      if (b > 0 && b - 4 + k < n) finish_32(act, w[b - 4 + k], b - 4 + k, sums[1 - turn][k], acc);
+    });
+    unroll<4>([&](auto k) __attribute__((always_inline)) {
+      if (b + k < n) store_block<k>(sums[turn][k]);
+    });
     settle_memory();
   }
 #pragma GCC unroll 16
@@ -351,12 +376,9 @@ struct Product32 {
 
   static void configure() {
     TileConfig config;
-    config.set(0, 16, 64);
-    config.set(1, 16, 64);
-    config.set(2, 16, 32);
-    config.set(3, 8, 64);
-    config.set(4, 16, 32);
-    config.set(5, 8, 64);
+    for (int tile = 0; tile < 4; ++tile) config.set(tile, 16, 64);
+    for (int tile = 4; tile < 6; ++tile) config.set(tile, 16, 32);
+    for (int tile = 6; tile < 8; ++tile) config.set(tile, 8, 64);
     _tile_loadconfig(&config);
   }
   template <class R>
