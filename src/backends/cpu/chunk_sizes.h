@@ -21,8 +21,9 @@ inline constexpr int64_t kChunksPerWorker = 8;
 inline constexpr int64_t kManyRowsPanel = 64;
 // Outputs of a chunk fill whole cache lines, and quantised blocks of 32 stay in one chunk.
 inline constexpr int64_t kPanelGranule = 32;
-// Quantised activations of a row block: half of a small L2 cache.
-inline constexpr int64_t kRowBlockBytes = 512 << 10;
+// Quantised activations of a row block. They need not stay in L2: a panel meets them a few rows at a time, and each row
+// is met by a whole panel. Larger blocks unpack the weights less often.
+inline constexpr int64_t kRowBlockBytes = 2 << 20;
 
 inline int64_t round_up(int64_t n, int64_t granule) { return (n + granule - 1) / granule * granule; }
 inline int64_t n_parts(int64_t n, int64_t part) { return (n + part - 1) / part; }
