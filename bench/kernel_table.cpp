@@ -9,7 +9,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <memory>
 #include <string>
 #include <vector>
@@ -52,12 +52,20 @@ class OneStage final : public StagedWork {
   const F& f_;
 };
 
+// Of one thread the time that it had the CPU: other processes then count for little. Of several the time that passed.
+double now_seconds(bool one_thread) {
+  timespec time{};
+  ::clock_gettime(one_thread ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
 template <class F>
 double seconds_of(ThreadPool& pool, int64_t n_chunks, const F& f) {
   const OneStage<F> work(n_chunks, f);
-  const auto begin = std::chrono::steady_clock::now();
+  const bool one_thread = pool.n_workers() == 1;
+  const double begin = now_seconds(one_thread);
   pool.run(work);
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return now_seconds(one_thread) - begin;
 }
 
 // Activation rows and results of a product, as large as the largest that is asked for.
