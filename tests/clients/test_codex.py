@@ -110,6 +110,21 @@ def a_file_is_read_edited_and_run(echo_server, codex):
 
 
 @check
+def the_last_answer_may_be_held_to_a_schema(echo_server, codex):
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"],
+              "additionalProperties": False}
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        new_work(folder)
+        (folder / "schema.json").write_text(json.dumps(schema))
+        with EchoServer(echo_server) as server:
+            events, code = run_codex(codex, server.url, folder, task_of('{"a": "x"}'), "--output-schema",
+                                     str(folder / "schema.json"))
+    assert code == 0
+    assert [item["text"] for item in items_of(events, "agent_message")] == ['{"a": "x"}']
+
+
+@check
 def an_unknown_tool_is_told_to_the_model(echo_server, codex):
     answers = [call("no_such_tool", x=1), "I see."]
     with tempfile.TemporaryDirectory() as name:

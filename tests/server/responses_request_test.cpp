@@ -111,7 +111,10 @@ TEST_F(ResponsesTest, ToolChoiceRestrictsWhatIsOffered) {
   EXPECT_EQ(prompt(R"("none")").find("tools"), std::string::npos);
   EXPECT_NE(prompt(R"({"type":"allowed_tools","mode":"auto","tools":[{"type":"custom","name":"p"},
       {"type":"web_search"}]})")
-                .find("tools:1"),
+                .find("tools:2"),
+            std::string::npos)
+      << "all stay in the prompt, for the prefix cache";
+  EXPECT_EQ(prompt(R"({"type":"allowed_tools","mode":"auto","tools":[{"type":"web_search"}]})").find("tools"),
             std::string::npos);
 }
 
@@ -140,6 +143,22 @@ TEST_F(ResponsesTest, FormatsAreHeldToAGrammar) {
   EXPECT_FALSE(constraint(R"({"type":"text"})"));
   EXPECT_TRUE(constraint(R"({"type":"json_object"})"));
   EXPECT_TRUE(constraint(R"({"type":"json_schema","strict":true,"name":"n","schema":{"type":"object"}})"));
+}
+
+// What Codex sends with --output-schema.
+TEST_F(ResponsesTest, AFormatMayStandBesideTools) {
+  service_.answer_with({"{}"});
+  EXPECT_EQ(ask(input_body(fmt::format(R"({},"text":{{"format":{{"type":"json_schema","strict":true,
+      "name":"codex_output_schema","schema":{{"type":"object"}}}}}})",
+                                       kTool)))
+                .status,
+            200);
+  EXPECT_NE(service_.next_stream()->request.constraint.grammar, nullptr);
+  const HttpReply refused = ask(input_body(R"("text":{"format":{"type":"json_schema","strict":true,"name":"n",
+      "schema":{"type":"number","multipleOf":3}}})"));
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_EQ(parse(refused.body)["error"]["param"], "text.format");
+  EXPECT_EQ(parse(refused.body)["error"]["code"], "invalid_schema");
 }
 
 TEST_F(ResponsesTest, TheEffortOfReasoningReachesTheTemplate) {

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -98,20 +97,17 @@ void require_call(FieldReader& fields, ChatRequest& request) {
   request.requires_call = true;
 }
 
-// With the mode auto only these tools are offered: nothing else could keep the model from the others.
+// All tools stay in the prompt, for the prefix cache. Tools that the model is not offered may be in the list.
 void allow_only(FieldReader& fields, FieldReader& choice, const ResponsesTools& tools, ChatRequest& request) {
-  std::vector<std::string> allowed;
   const Json* list = choice.find_array("tools");
   if (!list) choice.refuse_missing("tools");
   for (size_t i = 0; list && i < list->size(); ++i) {
     FieldReader tool = choice.element("tools", i);
     const std::string type = tool.require_string("type");
-    if (type == "function" || type == "custom") allowed.push_back(chosen_tool(tool, tools));
+    if (type == "function" || type == "custom") request.allowed_tools.push_back(chosen_tool(tool, tools));
   }
+  if (request.allowed_tools.empty()) request.conversation.tools.clear();
   const std::string mode = choice.find_string("mode").value_or("auto");
-  std::erase_if(request.conversation.tools, [&](const Json& tool) {
-    return std::ranges::find(allowed, tool["function"]["name"].get_ref<const std::string&>()) == allowed.end();
-  });
   if (mode == "required") {
     require_call(fields, request);
   } else if (mode != "auto") {
@@ -142,12 +138,6 @@ void read_tool_choice(FieldReader& fields, const ResponsesTools& tools, ChatRequ
       fields.refuse_unsupported("tool_choice", fmt::format("a call of the tool '{}'", type));
     }
   }
-}
-
-// A schema holds the content from its first token, so that an answer under one cannot call tools.
-void refuse_schema_with_tools(FieldReader& fields, const ChatRequest& request) {
-  if (!request.output_schema || request.conversation.tools.empty()) return;
-  fields.refuse_unsupported("text.format", "a schema together with tools");
 }
 
 Json or_null(const Json* value) { return value ? *value : Json(); }
@@ -273,7 +263,6 @@ Result<ChatRequest> parse_responses_request(std::string body, const App& app) {
   request.conversation.messages = read_messages(fields, previous.get(), extras->tools);
   request.conversation.tools = extras->tools.offered();
   read_tool_choice(fields, extras->tools, request);
-  refuse_schema_with_tools(fields, request);
   T9_TRY_VOID(fields.result());
   T9_TRY_VOID(chat::read_template_kwargs(document, request.conversation));
   request.hide_reasoning = request.conversation.template_kwargs.value("enable_thinking", Json()) == Json(false);
