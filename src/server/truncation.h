@@ -11,8 +11,8 @@
 
 namespace tempo9::server {
 
-// What can be left out, oldest first, a call together with its results: all but system messages, the last message of the
-// user, and the last part.
+// What can be left out, oldest first, a call together with its results: all but system messages, the last message of
+// the user, and the last part.
 size_t n_droppable(const chat::Conversation& conversation);
 // The conversation without its `n_parts` oldest such parts.
 chat::Conversation without_oldest(const chat::Conversation& conversation, size_t n_parts);
