@@ -49,13 +49,13 @@ Result<void> run_server(const ServeOptions& options, kv::disk::Options disk, Sto
   T9_TRY(served, load_served_model(options, std::move(disk)));
   log_warnings(served);
   T9_TRY(engine, engine::Engine::create(*served.backend, served.model, *served.tokenizer, served.engine_options));
-  const server::ServerContext context{.engine = *engine,
-                                      .tokenizer = *served.tokenizer,
-                                      .chat_format = served.chat_format,
-                                      .model = make_model_card(served.file, served.model.info, served.name,
-                                                               engine->context_length()),
-                                      .sampling_defaults = read_sampling_defaults(served.file->metadata()),
-                                      .logs_text = options.log_text};
+  const server::ServerContext context{
+      .engine = *engine,
+      .tokenizer = *served.tokenizer,
+      .chat_format = served.chat_format,
+      .model = make_model_card(served.file, served.model.info, served.name, engine->context_length()),
+      .sampling_defaults = read_sampling_defaults(served.file->metadata()),
+      .logs_text = options.log_text};
   T9_TRY(server, server::Server::start(context, {.port = options.port, .limits = {}}));
   signals.expect();  // whoever reads the summary may stop the server
   print_start_summary(served, options, context.model.context_length, server->port());

@@ -17,7 +17,7 @@ struct ServeOptions {
   uint16_t port = 11435;
   int64_t max_length = 32768;
   int64_t max_batch = 16;
-  uint64_t memory_bytes = 0;  // for everything but the weights; 0: derived from the machine
+  uint64_t memory_bytes = 0;      // for everything but the weights; 0: derived from the machine
   std::string speculation = "0";  // "auto", or the most tokens to guess for a step
   int n_threads = 0;
   std::string isa;

@@ -7,8 +7,8 @@
 
 #include "backends/backend.h"
 #include "engine/service.h"
-#include "kv/disk/store.h"
 #include "engine/speculation/options.h"
+#include "kv/disk/store.h"
 #include "models/model.h"
 #include "tokenizer/tokenizer.h"
 
