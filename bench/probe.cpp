@@ -11,21 +11,32 @@ namespace {
 volatile int32_t sink;
 
 #if defined(__x86_64__)
-__attribute__((target("avx512f,avx512vnni"))) void dots_512(int64_t repeats) {
-  __m512i sums[16];
+#define T9_VNNI __attribute__((target("avx512f,avx512vnni")))
+
+// 64 products and as many additions.
+T9_VNNI __attribute__((always_inline)) inline void dot_512(__m512i& sum, __m512i a, __m512i b) {
+  sum = _mm512_dpbusd_epi32(sum, a, b);
+  asm volatile("" : "+v"(sum));
+}
+
+// Sums by name: of an array of them the compiler keeps a part in memory.
+T9_VNNI void dots_512(int64_t repeats) {
   const __m512i a = _mm512_set1_epi8(3), b = _mm512_set1_epi8(2);
-  for (__m512i& sum : sums) sum = _mm512_setzero_si512();
+  __m512i s0 = _mm512_setzero_si512(), s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0, s8 = s0, s9 = s0;
   for (int64_t i = 0; i < repeats; ++i) {
-    // 64 products and as many additions each.
-#pragma GCC unroll 16
-    for (int k = 0; k < 16; ++k) {
-      sums[k] = _mm512_dpbusd_epi32(sums[k], a, b);
-      asm volatile("" : "+v"(sums[k]));
-    }
+    dot_512(s0, a, b);
+    dot_512(s1, a, b);
+    dot_512(s2, a, b);
+    dot_512(s3, a, b);
+    dot_512(s4, a, b);
+    dot_512(s5, a, b);
+    dot_512(s6, a, b);
+    dot_512(s7, a, b);
+    dot_512(s8, a, b);
+    dot_512(s9, a, b);
   }
-  for (int k = 1; k < 16; ++k) sums[0] = _mm512_add_epi32(sums[0], sums[k]);
   alignas(64) int32_t lanes[16];
-  _mm512_store_si512(lanes, sums[0]);
+  _mm512_store_si512(lanes, _mm512_add_epi32(s0, s9));
   sink = lanes[0];
 }
 #endif

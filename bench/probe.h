@@ -11,7 +11,7 @@ void read_bytes(const std::byte* data, int64_t bytes);
 
 // Multiplies bytes to int32 sums in registers, on the best unit that the vector kernels use. Each repeat is this many
 // operations.
-inline constexpr int64_t kOperationsPerRepeat = 16 * 128;
+inline constexpr int64_t kOperationsPerRepeat = 10 * 128;
 void int8_dots(int64_t repeats);
 
 }  // namespace tempo9
