@@ -30,8 +30,8 @@ namespace {
 #include "kernels/generic/matmul_groups.inl"
 // clang-format on
 
-// Fewer rows are multiplied faster without tiles.
-constexpr int64_t kMinRows = 9;
+// Fewer rows are multiplied faster without tiles: what a tile of weights takes to unpack is shared by few.
+constexpr int64_t kMinRows = 32;
 // Weight rows that meet a block of activation rows while that is in L1.
 constexpr int64_t kMaxGroups = 8;
 // Columns of activations that are in L1 at a time (32-value types; of the others a super-block).
