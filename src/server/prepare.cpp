@@ -93,7 +93,8 @@ AnswerOptions answer_options(const ChatRequest& request, const chat::tools::Dial
           .parser = {.tools = std::make_shared<const chat::tools::ToolSet>(request.conversation.tools),
                      .start = start_of_answer(prompt, dialect),
                      .parallel_calls = request.parallel_tool_calls,
-                     .content_is_json = request.output_schema.has_value()},
+                     .content_is_json = request.output_schema.has_value(),
+                     .continues_content = request.conversation.continues_last},
           .stop = request.stop,
           .hide_reasoning = request.hide_reasoning};
 }

@@ -215,7 +215,7 @@ const BadMessage kBadMessages[] = {
     {"{" OK R"(,"tool_choice":{"type":"tool","name":"g"}})", "tool_choice.name: there is no tool named 'g'"},
     {"{" OK R"(,"tools":[{"name":"f","strict":1}]})", "tools.0.strict: expected a boolean"},
     {"{" OK R"(,"tools":[{"name":"f","input_schema":{"type":"list"}}],"tool_choice":{"type":"tool","name":"f"}})",
-     "tools: Invalid schema for 'tools': tool f: schema #/type: \"list\" is no type"},
+     "tools: tool f: schema #/type: \"list\" is no type"},
     {"{" OK R"(,"thinking":{}})", "thinking.type: field required"},
     {"{" OK R"(,"thinking":{"type":"sometimes"}})", "thinking.type: 'sometimes' is not disabled"},
     {"{" OK R"(,"thinking":{"type":"enabled","budget_tokens":0}})", "thinking.budget_tokens: 0 is not at least 1"},

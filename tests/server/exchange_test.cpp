@@ -41,8 +41,8 @@ std::string read_text(const fs::path& path) {
 
 // Ids are random, and times are what they are.
 std::string without_chance(std::string text) {
-  text =
-      std::regex_replace(text, std::regex("(msg|toolu|req|cmpl|call|resp|rs|fc|ctc)([_-])[0-9A-Za-z]{8,}"), "$1$2ID");
+  text = std::regex_replace(text, std::regex("\\b(msg|toolu|req|cmpl|call|resp|rs|fc|ctc)([_-])[0-9A-Za-z]{8,}"),
+                            "$1$2ID");
   text = std::regex_replace(text, std::regex(R"re(("created_at": ?)"[^"]*")re"), "$1\"TIME\"");
   text = std::regex_replace(text, std::regex(R"re(("(created_at|completed_at)": ?)[0-9]+)re"), "$1\"TIME\"");
   return std::regex_replace(text, std::regex(R"re(("(created|total_duration)": ?)[0-9]+)re"), "$01TIME");

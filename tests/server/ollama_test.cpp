@@ -71,10 +71,10 @@ TEST_F(OllamaTest, CallIdsAreUniqueAndOfTheApisForm) {
   service_.answer_with({std::string(kCall) + std::string(kCall)});
   std::set<std::string> ids;
   for (int i = 0; i < 10; ++i) {
-    for (const Json& call : parse(ask(whole(message_body(kTools))).body)["message"]["tool_calls"])
-      ids.insert(call["id"]);
-    for (const Json& call : joined_lines(ask(message_body(kTools)).body)["message"]["tool_calls"])
-      ids.insert(call["id"]);
+    for (const Json& answer :
+         {parse(ask(whole(message_body(kTools))).body), joined_lines(ask(message_body(kTools)).body)}) {
+      for (const Json& call : answer["message"]["tool_calls"]) ids.insert(call["id"]);
+    }
   }
   EXPECT_EQ(ids.size(), 40u);
   for (const std::string& id : ids) EXPECT_EQ(id.size(), 5u + 8u) << id;

@@ -15,7 +15,8 @@ class ChoicesTest : public ServerTest {
     std::map<int, std::string> contents;
     for (const std::string& event : sse_events(body)) {
       if (event == "[DONE]") continue;
-      for (const Json& choice : Json::parse(event)["choices"]) {
+      const Json chunk = Json::parse(event);
+      for (const Json& choice : chunk["choices"]) {
         contents[choice["index"].get<int>()] += choice["delta"].value("content", "");
       }
     }

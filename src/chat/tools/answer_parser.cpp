@@ -9,7 +9,10 @@ namespace tempo9::chat::tools {
 struct AnswerParser::State {
   State(const Dialect& dialect, ParserOptions given)
       : options(std::move(given)),
-        context{.in = {}, .out = {}, .tools = options.tools ? *options.tools : kNoTools, .options = options},
+        context{.in = {},
+                .out = AnswerSink(options.continues_content),
+                .tools = options.tools ? *options.tools : kNoTools,
+                .options = options},
         reader(dialect.read_answer(context)) {
     reader.start();
   }

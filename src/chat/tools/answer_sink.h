@@ -13,6 +13,10 @@ namespace tempo9::chat::tools {
 
 class AnswerSink {
  public:
+  AnswerSink() = default;
+  // `continues_content`: the prompt ends inside content, so that white space at the beginning is a part of it.
+  explicit AnswerSink(bool continues_content) : has_content_(continues_content), in_message_(continues_content) {}
+
   // Reasoning is trimmed; blocks are joined by a blank line.
   void reasoning(std::string_view text);
   void end_reasoning();

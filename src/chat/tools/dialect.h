@@ -52,6 +52,7 @@ struct ParserOptions {
   // The answer is calls in the dialect's own form or JSON that a schema holds: markup in that is text, and JSON that
   // looks like a call is none.
   bool content_is_json = false;
+  bool continues_content = false;  // the prompt ends inside the content: white space at the beginning belongs to it
 };
 
 // Turns the text of one answer into events while it arrives. The text is what the model generated after the prompt,
