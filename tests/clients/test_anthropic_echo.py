@@ -170,7 +170,7 @@ def images_are_refused_by_name_and_noted_in_results(client, server):
 @check
 @proves("errors")
 def errors_say_the_path(client, server):
-    expect_error(client, "temperature: ", temperature=7)
+    expect_error(client, "temperature: ", extra_body={"temperature": 7})
     expect_error(client, "prompt is too long: ", messages=[{"role": "user", "content": "x" * 1_100_000}])
 
 

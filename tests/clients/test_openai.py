@@ -268,7 +268,7 @@ def errors_are_the_clients_own_exceptions(client, server):
     bad = openai.BadRequestError
     expect_error(bad, lambda: ask(client, "x", temperature=9), param="temperature", code="invalid_value")
     expect_error(bad, lambda: ask(client, "x", temperature="hot"), param="temperature", code="invalid_type")
-    expect_error(bad, lambda: ask(client, "x", n=3), param="n", code="unsupported_parameter")
+    expect_error(bad, lambda: ask(client, "x", n=99), param="n", code="invalid_value")
     expect_error(bad, lambda: ask(client, "x", max_tokens=0), param="max_tokens", code="invalid_value")
     expect_error(bad, lambda: client.chat.completions.create(model="any", messages=[]), param="messages")
     expect_error(bad, lambda: ask(client, "x", response_format=formatted({"type": "number", "multipleOf": 3}, True)),

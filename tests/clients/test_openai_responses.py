@@ -34,9 +34,13 @@ def ask(client, prompt, **fields):
 
 
 def ask_streamed(client, prompt, **fields):
+    text, response = "", None
     with client.responses.stream(**fields_of(prompt, **fields)) as stream:
-        text = "".join(event.delta for event in stream if event.type == "response.output_text.delta")
-        response = stream.get_final_response()
+        for event in stream:
+            if event.type == "response.output_text.delta":
+                text += event.delta
+            if event.type in ("response.completed", "response.incomplete"):  # get_final_response knows only the first
+                response = event.response
     assert text == response.output_text
     return response
 
@@ -164,7 +168,8 @@ def an_old_part_of_the_conversation_is_dropped_where_the_client_allows_it(client
     except openai.BadRequestError as error:
         assert error.code == "context_length_exceeded" and str(limit) in error.body["message"]
     answer = ask(client, items, truncation="auto", max_output_tokens=4)
-    assert answer.output_text and answer.truncation == "auto" and answer.usage.input_tokens < limit
+    assert answer.status in ("completed", "incomplete") and answer.truncation == "auto"
+    assert answer.usage.input_tokens < limit
 
 
 @check
