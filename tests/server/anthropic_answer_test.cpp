@@ -1,12 +1,9 @@
 // What becomes of a model's text on /v1/messages: blocks, events, stop reasons, usage. Spec api 5.3 and 5.4.
 #include <fmt/format.h>
 
-#include <fstream>
-#include <random>
 #include <set>
 
 #include "server/anthropic_support.h"
-#include "support/data.h"
 
 namespace tempo9::testing {
 namespace {
@@ -283,43 +280,19 @@ Json as_anthropic(const Json& tools) {
 
 // Every text of the collection, cut at random: a client gets the same whether it streams or not.
 TEST_F(AnthropicTest, JoinedStreamsEqualWholeAnswersInEveryDialect) {
-  const std::vector<std::pair<std::string, std::string>> marks = {{"hermes-json", "{# <tool_call> #}"},
-                                                                  {"qwen-xml", "{# <tool_call> <function= #}"},
-                                                                  {"llama3", "{# <|python_tag|> #}"},
-                                                                  {"mistral-json", "{# [TOOL_CALLS] #}"},
-                                                                  {"gemma4", "{# <|tool_call> #}"},
-                                                                  {"mistral-v13", "{# [TOOL_CALLS] [ARGS] #}"},
-                                                                  {"generic", ""},
-                                                                  {"harmony", "{# <|channel|> <|message|> #}"}};
-  std::mt19937 random(7);
-  for (const auto& [name, mark] : marks) {
-    use_template(mark);
-    ASSERT_EQ(chat_format_.dialect().name, name);
-    const Json file = Json::parse(std::ifstream(golden_path("toolcases/" + name + ".json")));
-    for (const Json& item : file["cases"]) {
-      const std::string text = item["text"];
-      std::vector<std::string> pieces;
-      for (size_t at = 0; at < text.size();) {
-        const size_t n = 1 + random() % 9;
-        pieces.push_back(text.substr(at, n));
-        at += n;
-      }
-      const bool is_cut = item.value("end", "stop") == "length";
-      service_.answer_with(pieces, is_cut ? FinishReason::kLength : FinishReason::kStop);
-      const std::string body = message_body(
-          fmt::format("{},\"tools\":{}", kThinking, as_anthropic(item.value("tools", file["tools"])).dump()));
-      const Json message = whole(body);
-      Json joined = joined_message(ask_streamed(body).body);
-      // A call that broke off is the one thing that the two forms cannot say alike.
-      const auto is_broken = [](const Json& block) { return block.contains("input") && !block["input"].is_object(); };
-      if (std::ranges::any_of(joined["content"], is_broken)) continue;
-      EXPECT_EQ(comparable(joined), comparable(message)) << name << " " << item["name"];
-      std::string content;
-      for (const Json& block : message["content"]) content += block.value("text", "");
-      if (item.contains("start")) continue;
-      EXPECT_EQ(content, item["expect"]["content"]) << name << " " << item["name"];
-    }
-  }
+  for_each_tool_case(7, [&](const Json& item, const Json& tools, bool) {
+    const std::string body = message_body(fmt::format("{},\"tools\":{}", kThinking, as_anthropic(tools).dump()));
+    const Json message = whole(body);
+    Json joined = joined_message(ask_streamed(body).body);
+    // A call that broke off is the one thing that the two forms cannot say alike.
+    const auto is_broken = [](const Json& block) { return block.contains("input") && !block["input"].is_object(); };
+    if (std::ranges::any_of(joined["content"], is_broken)) return;
+    EXPECT_EQ(comparable(joined), comparable(message));
+    std::string content;
+    for (const Json& block : message["content"]) content += block.value("text", "");
+    if (item.contains("start")) return;
+    EXPECT_EQ(content, item["expect"]["content"]);
+  });
 }
 
 }  // namespace

@@ -114,12 +114,7 @@ inline Json comparable(Json message) {
 
 class AnthropicTest : public ServerTest {
  protected:
-  // The dialect of the model's text is chosen by what its template mentions.
   void SetUp() override { use_template("{# <tool_call> #}"); }
-  void use_template(const std::string& mark, const std::string& tail = "") {
-    chat_format_ = chat::ChatFormat::from_source(mark + std::string(kTestTemplate) + tail, "<s>", "</s>");
-    restart({});
-  }
 
   // A request with one message and the further fields given.
   static std::string message_body(std::string_view fields = {}, std::string_view content = "\"hi\"") {

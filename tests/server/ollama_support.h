@@ -65,12 +65,7 @@ inline Json comparable_reply(Json reply) {
 
 class OllamaTest : public ServerTest {
  protected:
-  // The dialect of the model's text, and whether it can think, follow from what its template mentions.
   void SetUp() override { use_template("{# <tool_call> <think> #}"); }
-  void use_template(const std::string& mark, const std::string& tail = "") {
-    chat_format_ = chat::ChatFormat::from_source(mark + std::string(kTestTemplate) + tail, "<s>", "</s>");
-    restart({});
-  }
 
   // Bodies with the further fields given.
   static std::string message_body(std::string_view fields = {}, std::string_view content = "\"hi\"") {

@@ -1,10 +1,7 @@
 // What /api/chat and /api/generate send back.
-#include <fstream>
-#include <random>
 #include <set>
 
 #include "server/ollama_support.h"
-#include "support/data.h"
 
 namespace tempo9::testing {
 namespace {
@@ -208,38 +205,17 @@ TEST_F(OllamaTest, AClientThatGoesCancels) {
 
 // Every text of the collection, cut at random: a client gets the same whether it streams or not.
 TEST_F(OllamaTest, JoinedStreamsEqualWholeAnswersInEveryToolDialect) {
-  const std::vector<std::pair<std::string, std::string>> marks = {{"hermes-json", "{# <tool_call> <think> #}"},
-                                                                  {"qwen-xml", "{# <tool_call> <function= <think> #}"},
-                                                                  {"llama3", "{# <|python_tag|> #}"},
-                                                                  {"mistral-json", "{# [TOOL_CALLS] #}"},
-                                                                  {"gemma4", "{# <|tool_call> #}"},
-                                                                  {"mistral-v13", "{# [TOOL_CALLS] [ARGS] #}"},
-                                                                  {"generic", ""},
-                                                                  {"harmony", "{# <|channel|> <|message|> #}"}};
-  std::mt19937 random(11);
-  for (const auto& [name, mark] : marks) {
-    use_template(mark);
-    ASSERT_EQ(chat_format_.dialect().name, name);
-    const Json file = Json::parse(std::ifstream(golden_path("toolcases/" + name + ".json")));
-    for (const Json& item : file["cases"]) {
-      const std::string text = item["text"];
-      std::vector<std::string> pieces;
-      for (size_t at = 0; at < text.size();) {
-        const size_t n = 1 + random() % 9;
-        pieces.push_back(text.substr(at, n));
-        at += n;
-      }
-      const bool is_cut = item.value("end", "stop") == "length";
-      service_.answer_with(pieces, is_cut ? FinishReason::kLength : FinishReason::kStop);
-      const Json& offered = item.contains("tools") ? item["tools"] : file["tools"];
-      const Json reply = both(message_body("\"tools\":" + offered.dump()));
-      if (!is_cut) {
-        EXPECT_EQ(reply["done_reason"], "stop") << name << " " << item["name"];
-      }
-      if (item.contains("start")) continue;
-      EXPECT_EQ(reply["message"]["content"], item["expect"]["content"]) << name << " " << item["name"];
-    }
-  }
+  for_each_tool_case(
+      11,
+      [&](const Json& item, const Json& tools, bool is_cut) {
+        const Json reply = both(message_body("\"tools\":" + tools.dump()));
+        if (!is_cut) {
+          EXPECT_EQ(reply["done_reason"], "stop");
+        }
+        if (item.contains("start")) return;
+        EXPECT_EQ(reply["message"]["content"], item["expect"]["content"]);
+      },
+      "<think>");
 }
 
 }  // namespace

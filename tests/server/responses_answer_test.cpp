@@ -1,13 +1,10 @@
 // What becomes of a model's text on /v1/responses: items, events, statuses, usage. Spec api 4.4 to 4.8.
 #include <fmt/format.h>
 
-#include <fstream>
-#include <random>
 #include <set>
 
 #include "base/base64.h"
 #include "server/responses_support.h"
-#include "support/data.h"
 
 namespace tempo9::testing {
 namespace {
@@ -443,44 +440,20 @@ Json as_functions(const Json& tools) {
 
 // Every text of the collection, cut at random: a client gets the same whether it streams or not.
 TEST_F(ResponsesTest, JoinedStreamsEqualWholeAnswersInEveryDialect) {
-  const std::vector<std::pair<std::string, std::string>> marks = {{"hermes-json", "{# <tool_call> #}"},
-                                                                  {"qwen-xml", "{# <tool_call> <function= #}"},
-                                                                  {"llama3", "{# <|python_tag|> #}"},
-                                                                  {"mistral-json", "{# [TOOL_CALLS] #}"},
-                                                                  {"gemma4", "{# <|tool_call> #}"},
-                                                                  {"mistral-v13", "{# [TOOL_CALLS] [ARGS] #}"},
-                                                                  {"generic", ""},
-                                                                  {"harmony", "{# <|channel|> <|message|> #}"}};
-  std::mt19937 random(11);
-  for (const auto& [name, mark] : marks) {
-    use_template(mark);
-    ASSERT_EQ(chat_format_.dialect().name, name);
-    const Json file = Json::parse(std::ifstream(golden_path("toolcases/" + name + ".json")));
-    for (const Json& item : file["cases"]) {
-      const std::string text = item["text"];
-      std::vector<std::string> pieces;
-      for (size_t at = 0; at < text.size();) {
-        const size_t n = 1 + random() % 9;
-        pieces.push_back(text.substr(at, n));
-        at += n;
-      }
-      const bool is_cut = item.value("end", "stop") == "length";
-      service_.answer_with(pieces, is_cut ? FinishReason::kLength : FinishReason::kStop);
-      const Json response =
-          both(input_body(fmt::format("\"tools\":{}", as_functions(item.value("tools", file["tools"])).dump())));
-      if (item.contains("start")) continue;
-      std::string content;
-      Json calls = Json::array();
-      for (const Json& output : response["output"]) {
-        if (output["type"] == "message") content += output["content"][0]["text"].get<std::string>();
-        if (output["type"] == "function_call") calls.push_back(output["name"]);
-      }
-      EXPECT_EQ(content, item["expect"]["content"]) << name << " " << item["name"];
-      Json expected = Json::array();
-      for (const Json& call : item["expect"].value("calls", Json::array())) expected.push_back(call["name"]);
-      EXPECT_EQ(calls, expected) << name << " " << item["name"];
+  for_each_tool_case(11, [&](const Json& item, const Json& tools, bool) {
+    const Json response = both(input_body(fmt::format("\"tools\":{}", as_functions(tools).dump())));
+    if (item.contains("start")) return;
+    std::string content;
+    Json calls = Json::array();
+    for (const Json& output : response["output"]) {
+      if (output["type"] == "message") content += output["content"][0]["text"].get<std::string>();
+      if (output["type"] == "function_call") calls.push_back(output["name"]);
     }
-  }
+    EXPECT_EQ(content, item["expect"]["content"]);
+    Json expected = Json::array();
+    for (const Json& call : item["expect"].value("calls", Json::array())) expected.push_back(call["name"]);
+    EXPECT_EQ(calls, expected);
+  });
 }
 
 }  // namespace

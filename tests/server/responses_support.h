@@ -155,12 +155,7 @@ inline Json comparable_response(Json response) {
 
 class ResponsesTest : public ServerTest {
  protected:
-  // The dialect of the model's text is chosen by what its template mentions.
   void SetUp() override { use_template("{# <tool_call> #}"); }
-  void use_template(const std::string& mark, const std::string& tail = "") {
-    chat_format_ = chat::ChatFormat::from_source(mark + std::string(kTestTemplate) + tail, "<s>", "</s>");
-    restart({});
-  }
 
   // A request with the input, a JSON value, and the further fields given.
   static std::string input_body(std::string_view fields = {}, std::string_view input = "\"hi\"") {

@@ -1,11 +1,8 @@
 // Tool calls and reasoning on /v1/chat/completions: what becomes of a model's text on the wire.
-#include <fstream>
-#include <random>
 #include <set>
 
 #include "chat/tools/dialect.h"
 #include "server/server_fixture.h"
-#include "support/data.h"
 
 namespace tempo9::testing {
 namespace {
@@ -97,11 +94,6 @@ Message streamed_message(const std::string& body) {
 class ToolCallTest : public ServerTest {
  protected:
   void SetUp() override { use_template("{# <tool_call> #}"); }
-  // The dialect is chosen by what the template's text mentions.
-  void use_template(const std::string& mark, const std::string& tail = "") {
-    chat_format_ = chat::ChatFormat::from_source(mark + std::string(kTestTemplate) + tail, "<s>", "</s>");
-    restart({});
-  }
 
   static std::string with_tools(const std::string& fields = {}) {
     return chat_body(std::string(kTools) + (fields.empty() ? "" : "," + fields));
@@ -303,36 +295,12 @@ TEST_F(ToolCallTest, LogprobsAreThoseOfTheContentAndJoinToIt) {
 
 // Every text of the collection, cut at random: a client gets the same whether it streams or not.
 TEST_F(ToolCallTest, JoinedStreamsEqualWholeAnswersInEveryDialect) {
-  const std::vector<std::pair<std::string, std::string>> marks = {{"hermes-json", "{# <tool_call> #}"},
-                                                                  {"qwen-xml", "{# <tool_call> <function= #}"},
-                                                                  {"llama3", "{# <|python_tag|> #}"},
-                                                                  {"mistral-json", "{# [TOOL_CALLS] #}"},
-                                                                  {"gemma4", "{# <|tool_call> #}"},
-                                                                  {"mistral-v13", "{# [TOOL_CALLS] [ARGS] #}"},
-                                                                  {"generic", ""},
-                                                                  {"harmony", "{# <|channel|> <|message|> #}"}};
-  std::mt19937 random(9);
-  for (const auto& [name, mark] : marks) {
-    use_template(mark);
-    ASSERT_EQ(chat_format_.dialect().name, name);
-    const Json file = Json::parse(std::ifstream(golden_path("toolcases/" + name + ".json")));
-    for (const Json& item : file["cases"]) {
-      const std::string text = item["text"];
-      std::vector<std::string> pieces;
-      for (size_t at = 0; at < text.size();) {
-        const size_t n = 1 + random() % 9;
-        pieces.push_back(text.substr(at, n));
-        at += n;
-      }
-      const bool is_cut = item.value("end", "stop") == "length";
-      service_.answer_with(pieces, is_cut ? FinishReason::kLength : FinishReason::kStop);
-      const Json& offered = item.contains("tools") ? item["tools"] : file["tools"];
-      const Message message = ask_both(chat_body("\"tools\":" + offered.dump()));
-      if (item.contains("start")) continue;
-      EXPECT_EQ(message.content, item["expect"]["content"]) << name << " " << item["name"];
-      EXPECT_EQ(message.calls.size(), item["expect"]["calls"].size()) << name << " " << item["name"];
-    }
-  }
+  for_each_tool_case(9, [&](const Json& item, const Json& tools, bool) {
+    const Message message = ask_both(chat_body("\"tools\":" + tools.dump()));
+    if (item.contains("start")) return;
+    EXPECT_EQ(message.content, item["expect"]["content"]);
+    EXPECT_EQ(message.calls.size(), item["expect"]["calls"].size());
+  });
 }
 
 }  // namespace
