@@ -600,24 +600,6 @@ void EngineThread::count_memory() {
   counted_.memory.states_kept = cache.states_kept;
 }
 
-// Without a budget: as the options say.
-MemoryPlan plan_without_budget(const MemoryNeeds& needs, const EngineOptions& options) {
-  MemoryPlan plan;
-  const int64_t kv_tokens =
-      options.kv_tokens > 0 ? options.kv_tokens : options.max_batch * round_up_to_pages(options.context_length);
-  plan.pages = round_up_to_pages(kv_tokens) / tensor::kPageTokens;
-  plan.context_length = std::min(options.context_length, plan.pages * tensor::kPageTokens);
-  // More copies than this would only make the search for the oldest one long.
-  constexpr size_t kMaxStates = 1024;
-  if (needs.state > 0) {
-    plan.kept_states = static_cast<int64_t>(std::min(options.kept_bytes / 4 / needs.state, kMaxStates));
-    if (plan.kept_states == 0) return plan;  // pages alone would be of no use
-  }
-  const size_t rest = options.kept_bytes - static_cast<size_t>(plan.kept_states) * needs.state;
-  if (needs.page > 0) plan.kept_pages = static_cast<int64_t>(rest / needs.page);
-  return plan;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::create(backends::Backend& backend, const models::Model& model,
@@ -640,7 +622,9 @@ Result<std::unique_ptr<Engine>> Engine::create(backends::Backend& backend, const
       .state = kv::state_bytes(model.program.state_layers),
       .max_batch = options.max_batch,
       .context_length = options.context_length};
-  MemoryPlan memory = plan_without_budget(needs, options);
+  const int64_t kv_tokens =
+      options.kv_tokens > 0 ? options.kv_tokens : options.max_batch * round_up_to_pages(options.context_length);
+  MemoryPlan memory = plan_sizes(needs, round_up_to_pages(kv_tokens) / tensor::kPageTokens, options.kept_bytes);
   if (options.memory_bytes > 0) {
     T9_TRY(planned, plan_memory(needs, options.memory_bytes));
     memory = planned;

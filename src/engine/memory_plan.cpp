@@ -16,6 +16,14 @@ constexpr int64_t kMostPages = int64_t{1} << 20;
 // More copies of states than this would only make the search for the oldest one long.
 constexpr int64_t kMostStates = 1024;
 
+// States to keep in `bytes`, of which pages need the larger part.
+int64_t n_kept_states(const MemoryNeeds& needs, size_t bytes) {
+  return needs.state > 0 ? std::min(static_cast<int64_t>(bytes / 4 / needs.state), kMostStates) : 0;
+}
+
+// Without a state to go on from, pages alone are of no use.
+bool keeps_pages(const MemoryNeeds& needs, const MemoryPlan& plan) { return needs.state == 0 || plan.kept_states > 0; }
+
 }  // namespace
 
 size_t activation_bytes(const tensor::Program& program, int64_t n_vocab, int64_t max_rows, int64_t max_outputs) {
@@ -41,12 +49,19 @@ Result<MemoryPlan> plan_memory(const MemoryNeeds& needs, size_t budget) {
   }
   MemoryPlan plan{.budget = budget};
   size_t rest = budget - fixed;
-  if (needs.state > 0) plan.kept_states = std::min(static_cast<int64_t>(rest / 4 / needs.state), kMostStates);
+  plan.kept_states = n_kept_states(needs, rest);
   rest -= static_cast<size_t>(plan.kept_states) * needs.state;
   plan.pages = needs.page > 0 ? std::min(static_cast<int64_t>(rest / needs.page), kMostPages) : kMostPages;
-  plan.kept_pages = plan.pages / 2;
-  // Without a state to go on from, pages alone are of no use.
-  if (needs.state > 0 && plan.kept_states == 0) plan.kept_pages = 0;
+  if (keeps_pages(needs, plan)) plan.kept_pages = plan.pages / 2;
+  plan.context_length = std::min(needs.context_length, plan.pages * tensor::kPageTokens);
+  return plan;
+}
+
+MemoryPlan plan_sizes(const MemoryNeeds& needs, int64_t n_pages, size_t kept_bytes) {
+  MemoryPlan plan{.pages = n_pages};
+  plan.kept_states = n_kept_states(needs, kept_bytes);
+  const size_t rest = kept_bytes - static_cast<size_t>(plan.kept_states) * needs.state;
+  if (keeps_pages(needs, plan) && needs.page > 0) plan.kept_pages = static_cast<int64_t>(rest / needs.page);
   plan.context_length = std::min(needs.context_length, plan.pages * tensor::kPageTokens);
   return plan;
 }

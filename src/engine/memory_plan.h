@@ -35,4 +35,7 @@ struct MemoryPlan {
 // goes back to the system after it. Errors: kInvalidInput with both numbers when not even a short text has room.
 Result<MemoryPlan> plan_memory(const MemoryNeeds& needs, size_t budget);
 
+// Without a budget: so many pages, and `kept_bytes` for pages and states that are kept beside them.
+MemoryPlan plan_sizes(const MemoryNeeds& needs, int64_t n_pages, size_t kept_bytes);
+
 }  // namespace tempo9::engine
