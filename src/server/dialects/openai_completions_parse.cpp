@@ -95,9 +95,7 @@ Result<ChatRequest> parse_openai_completion(std::string body, const App& app) {
   T9_TRY(document, parse_json_object(std::move(body)));
   FieldReader fields(document);
   ChatRequest request;
-  request.model = fields.find_string("model").value_or(app.context.model.name);
-  request.stream = fields.find_bool("stream").value_or(false);
-  request.include_usage = fields.nested("stream_options").find_bool("include_usage").value_or(false);
+  read_openai_frame(fields, app, request);
   request.raw_prompts = read_prompts(fields);
   read_choices(fields, request);
   request.sampling = read_openai_sampling(fields);

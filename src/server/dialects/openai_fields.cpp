@@ -38,6 +38,12 @@ std::vector<std::pair<int32_t, float>> read_logit_bias(FieldReader& fields) {
 
 }  // namespace
 
+void read_openai_frame(FieldReader& fields, const App& app, ChatRequest& request) {
+  request.model = fields.find_string("model").value_or(app.context.model.name);
+  request.stream = fields.find_bool("stream").value_or(false);
+  request.include_usage = fields.nested("stream_options").find_bool("include_usage").value_or(false);
+}
+
 SamplingFields read_openai_sampling(FieldReader& fields) {
   constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
   SamplingFields sampling;
