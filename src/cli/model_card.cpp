@@ -10,7 +10,7 @@
 #include <variant>
 
 #include "base/sha256.h"
-#include "tensor/dtype.h"
+#include "cli/main_dtype.h"
 
 namespace tempo9::cli {
 
@@ -30,20 +30,12 @@ constexpr std::array<std::string_view, 5> kTokenizerLists = {"tokenizer.ggml.tok
                                                              "tokenizer.ggml.token_type", "tokenizer.ggml.scores",
                                                              "tokenizer.ggml.precompiled_charsmap"};
 
-// Of the tensor types, the one with most bytes; for files that do not say what they are.
-std::string_view main_type(const gguf::File& file) {
-  const gguf::TensorInfo* largest = nullptr;
-  for (const gguf::TensorInfo& info : file.tensors()) {
-    if (!largest || info.bytes > largest->bytes) largest = &info;
-  }
-  return largest ? tensor::dtype_name(largest->dtype) : "unknown";
-}
-
+// What the file says of itself, or what most of it is.
 std::string quantization(const gguf::File& file) {
   const auto type = file.metadata().find_int("general.file_type").value_or(std::nullopt);
   const bool is_known = type && *type >= 0 && *type < static_cast<int64_t>(kFileTypes.size());
   const std::string_view name = is_known ? kFileTypes[static_cast<size_t>(*type)] : std::string_view();
-  return std::string(name.empty() ? main_type(file) : name);
+  return std::string(name.empty() ? main_dtype(file) : name);
 }
 
 std::string text_of(const gguf::Metadata& metadata, std::string_view key) {

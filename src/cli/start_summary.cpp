@@ -2,11 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <map>
 #include <string>
-#include <string_view>
 
+#include "cli/main_dtype.h"
 #include "kv/sizes.h"
 #include "tensor/kv_view.h"
 
@@ -19,15 +17,6 @@ std::string human_bytes(double bytes) {
   size_t unit = 0;
   for (; bytes >= 1024.0 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1024.0;
   return fmt::format("{:.{}f} {}", bytes, bytes < 10.0 && unit > 0 ? 1 : 0, kUnits[unit]);
-}
-
-// The type that holds most of the file's bytes: "mostly Q4_K".
-std::string_view main_dtype(const gguf::File& file) {
-  std::map<std::string_view, uint64_t> bytes_of;
-  for (const gguf::TensorInfo& info : file.tensors()) bytes_of[tensor::dtype_name(info.dtype)] += info.bytes;
-  const auto by_bytes = [](const auto& a, const auto& b) { return a.second < b.second; };
-  const auto most = std::ranges::max_element(bytes_of, by_bytes);
-  return most == bytes_of.end() ? "no tensors" : most->first;
 }
 
 double kv_bytes_per_token(const ServedModel& served) {
