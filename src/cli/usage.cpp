@@ -81,6 +81,7 @@ std::span<const EnvironmentVariable> environment_variables() {
       {"AS_KV_OFFLOAD", "0 turns the KV cache on disk off"},
       {"AS_KV_OFFLOAD_GB", "Its cap in GB; default: 16"},
       {"AS_KV_OFFLOAD_PATH", "Its folder; default: kv in the cache folder"},
+      {"AS_SPEC_MIN_ACCEPT", "Share of right guesses below which a request stops guessing; default: 0.60"},
       {"OLLAMA_MODELS", "Ollama's store; default: ~/.ollama/models"},
       {"XDG_CACHE_HOME", "Where the cache folder tempo9 is; default: ~/.cache"},
       {"TEMPO9_ISA", "Instruction set, where --isa names none"},
