@@ -27,6 +27,10 @@ import urllib.error
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "harness" / "lib"))
+
+from served import Served, default_models, inspect, template_flags  # noqa: E402
+
 VENV = ROOT / "build/bfcl-venv"
 VERSION = "2026.3.23"
 CATEGORIES = ["simple_python", "simple_java", "simple_javascript", "multiple", "parallel", "parallel_multiple",
@@ -53,29 +57,15 @@ def make_venv():
     return python
 
 
-class Server:
+class Server(Served):
     def __init__(self, binary, model, log):
-        flags = [] if "tokenizer.chat_template" in subprocess.run(
-            [binary, "inspect", "--full", model], capture_output=True, text=True).stdout else [
-            "--chat-template", ROOT / "harness/lib/plain.jinja"]
-        self.log = log
-        self.process = subprocess.Popen([binary, "--gguf", model, "--port", "0", "--max-length", "4096", "--log-text",
-                                         *flags], stderr=open(log, "w"))
-        self.url = None
-        while not self.url:
-            if self.process.poll() is not None:
-                sys.exit(f"bfcl: the server did not start, see {log}")
-            found = re.search(r"http://127\.0\.0\.1:\d+", log.read_text())
-            self.url = found.group(0) if found else time.sleep(0.1)
+        flags = template_flags(inspect(binary, model))
+        super().__init__(binary, model, log, "--max-length", "4096", "--log-text", *flags)
 
     def raw_texts(self):
         """By request id."""
         found = re.findall(r'event=answer_text request=(\S+) text=(".*")$', self.log.read_text(), re.MULTILINE)
         return {request: json.loads(text) for request, text in found}
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait()
 
 
 class Recorder(http.server.ThreadingHTTPServer):
@@ -225,10 +215,7 @@ def main():
     parser.add_argument("--out", default=ROOT / "build/harness/bfcl", type=pathlib.Path)
     parser.add_argument("models", nargs="*", type=pathlib.Path)
     options = parser.parse_args()
-    models = options.models or [
-        *(pathlib.Path(subprocess.run([ROOT / "scripts/fetch-model", name], capture_output=True, text=True,
-                                      check=True).stdout.strip()) for name in ("smollm2", "gemma3")),
-        *sorted((ROOT.parent / "shared/models").glob("*Q8_0*.gguf"))]
+    models = options.models or default_models("*Q8_0*.gguf")
     python = make_venv()
     ids = case_ids(python, options.n)
     n_faults = 0

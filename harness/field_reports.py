@@ -22,6 +22,10 @@ import urllib.error
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "harness" / "lib"))
+
+from served import Served  # noqa: E402
+
 REPORTS = []
 
 
@@ -40,18 +44,10 @@ def same(got, expected):
     assert got == expected, f"{got!r} instead of {expected!r}"
 
 
-class Server:
+class Server(Served):
     def __init__(self, binary, model, *flags):
         self.file = tempfile.NamedTemporaryFile("w+", suffix=".log")
-        self.process = subprocess.Popen([binary, "--gguf", model, "--port", "0", *flags], stderr=self.file)
-        self.url = None
-        while not self.url:
-            assert self.process.poll() is None, self.log()
-            found = re.search(r"http://127\.0\.0\.1:\d+", self.log())
-            self.url = found.group(0) if found else time.sleep(0.1)
-
-    def log(self):
-        return pathlib.Path(self.file.name).read_text()
+        super().__init__(binary, model, self.file.name, *flags)
 
     def post(self, body, path="/v1/chat/completions"):
         """(status, JSON or text)."""
@@ -84,10 +80,6 @@ class Server:
                 if line.strip():
                     times.append(time.monotonic())
         return [b - a for a, b in zip(times, times[1:])]
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait()
 
 
 def chunks_of(stream):
@@ -330,7 +322,7 @@ def a25(t, h, q):
 
 @report("A27", "parser chosen without flags, and said")
 def a27(t, h, q):
-    assert "tool_dialect=qwen-xml" in h.log() and "tool_dialect=generic" in q.log()
+    assert "tool_dialect=qwen-xml" in h.log.read_text() and "tool_dialect=generic" in q.log.read_text()
     calls = h.chat("Use the tool: weather in Oslo for 3 days.", tools=[tool()],
                    chat_template_kwargs={"enable_thinking": False})["message"].get("tool_calls")
     assert calls and calls[0]["function"]["name"] == "weather", calls
@@ -504,7 +496,7 @@ def j03(t, h, q):
         status, _ = q.post({"messages": [{"role": "user", "content": "x"}], "max_tokens": 2,
                             "response_format": schema_format({**TWO_FIELDS, keyword: value})})
         same(status, 200)
-        assert keyword in q.log(), keyword
+        assert keyword in q.log.read_text(), keyword
 
 
 @report("J05", "large limits")

@@ -15,8 +15,6 @@ import concurrent.futures
 import itertools
 import json
 import pathlib
-import re
-import subprocess
 import sys
 import threading
 import time
@@ -27,28 +25,17 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "harness" / "lib"))
 
 import jsonschema  # noqa: E402
+from served import Served, default_models, inspect, template_flags  # noqa: E402
 from structured_cases import FEATURES, PROMPTS, TOOLS  # noqa: E402
 
 MAX_TOKENS = 700
 
 
-class Server:
+class Server(Served):
     def __init__(self, binary, model, log):
-        self.log = open(log, "w+")
-        command = [str(binary), "--gguf", str(model), "--port", "0", "--max-length", "4096"]
-        facts = json.loads(subprocess.run([str(binary), "inspect", "--full", str(model)], capture_output=True,
-                                          text=True, check=True).stdout)
-        self.template = json.dumps(facts).find("tokenizer.chat_template") >= 0
-        self.can_think = "<think>" in json.dumps(facts)
-        if not self.template:
-            command += ["--chat-template", str(ROOT / "harness" / "lib" / "plain.jinja")]
-        self.process = subprocess.Popen(command, stderr=self.log)
-        self.url = None
-        while not self.url:
-            if self.process.poll() is not None:
-                sys.exit(f"structured_output: the server did not start, see {log}")
-            found = re.search(r"http://127\.0\.0\.1:\d+", pathlib.Path(log).read_text())
-            self.url = found.group(0) if found else time.sleep(0.1)
+        facts = inspect(binary, model)
+        self.can_think = "<think>" in facts
+        super().__init__(binary, model, log, "--max-length", "4096", *template_flags(facts))
 
     def post(self, body):
         request = urllib.request.Request(self.url + "/v1/chat/completions", json.dumps(body).encode(),
@@ -58,10 +45,6 @@ class Server:
                 return reply.read().decode()
         except urllib.error.HTTPError as error:
             return error.read().decode()
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait()
 
 
 def joined(stream):
@@ -165,10 +148,7 @@ def main():
     parser.add_argument("--out", default=ROOT / "build/harness/structured_output", type=pathlib.Path)
     parser.add_argument("models", nargs="*", type=pathlib.Path)
     options = parser.parse_args()
-    models = options.models or [
-        *(pathlib.Path(subprocess.run([ROOT / "scripts/fetch-model", name], capture_output=True, text=True,
-                                      check=True).stdout.strip()) for name in ("smollm2", "gemma3")),
-        *sorted((ROOT.parent / "shared/models").glob("*.gguf"))]
+    models = options.models or default_models("*.gguf")
     options.out.mkdir(parents=True, exist_ok=True)
     results, lock = [], threading.Lock()
     with open(options.out / "answers.jsonl", "w") as log:

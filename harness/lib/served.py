@@ -1,0 +1,45 @@
+"""A tempo9 that a script starts for a model, and the models that scripts take when none is named."""
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
+
+def default_models(pattern):
+    """Those of scripts/fetch-model, and what fits the pattern in ../shared/models."""
+    fetched = (subprocess.run([ROOT / "scripts/fetch-model", name], capture_output=True, text=True, check=True)
+               for name in ("smollm2", "gemma3"))
+    return [*(pathlib.Path(done.stdout.strip()) for done in fetched), *sorted((ROOT.parent / "shared/models").glob(pattern))]
+
+
+def inspect(binary, model):
+    """What `tempo9 inspect --full` prints."""
+    return subprocess.run([binary, "inspect", "--full", model], capture_output=True, text=True, check=True).stdout
+
+
+def template_flags(facts):
+    """A plain chat template for a model without one. `facts`: of inspect."""
+    has_template = "tokenizer.chat_template" in facts
+    return [] if has_template else ["--chat-template", ROOT / "harness/lib/plain.jinja"]
+
+
+class Served:
+    """Ready when it is made; what it logs goes to the file `log`."""
+
+    def __init__(self, binary, model, log, *flags):
+        self.log = pathlib.Path(log)
+        with open(log, "w") as file:
+            self.process = subprocess.Popen([binary, "--gguf", model, "--port", "0", *flags], stderr=file)
+        self.url = None
+        while not self.url:
+            if self.process.poll() is not None:
+                sys.exit(f"the server did not start:\n{self.log.read_text()}")
+            found = re.search(r"http://127\.0\.0\.1:\d+", self.log.read_text())
+            self.url = found.group(0) if found else time.sleep(0.1)
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
