@@ -1,14 +1,26 @@
 """A list of checks, run one after the other against a server; used by the client tests beside this file."""
+import contextlib
+import http.client
 import importlib.metadata
+import json
 import sys
 import time
 import traceback
+import urllib.parse
 import urllib.request
 
 # The columns of the matrix in docs/clients.md.
 FEATURES = ("text", "stream", "tools", "parallel tools", "reasoning", "structured output", "images refused", "errors",
             "usage", "abort")
 CHECKS = []
+
+# What a small instruct model is asked where it does not matter what it says.
+PROMPTS = [
+    "Why is the sky blue?",
+    "Name three rivers in Europe.",
+    "How do I boil an egg?",
+    "Tell me a story about a fox. \U0001F98A",
+]
 
 
 def check(function):
@@ -46,6 +58,22 @@ class Server:
             assert time.monotonic() < end, f"{name} is still {value}"
             time.sleep(0.01)
         return value
+
+    @contextlib.contextmanager
+    def cancels_one(self):
+        """In the block a client leaves its answer: the slot is free again, and one request counts as cancelled."""
+        cancelled = self.metric("tempo9_requests_cancelled_total")
+        yield
+        self.wait_metric("tempo9_requests_running", lambda n: n == 0)
+        self.wait_metric("tempo9_requests_cancelled_total", lambda n: n == cancelled + 1)
+
+    def leave_whole_answer(self, path, **body):
+        """Asks for an answer that is long in coming, and goes once it is on its way."""
+        address = urllib.parse.urlsplit(self.url)
+        connection = http.client.HTTPConnection(address.hostname, address.port)
+        connection.request("POST", path, json.dumps(body))
+        self.wait_metric("tempo9_requests_running", lambda n: n == 1)
+        connection.close()
 
 
 def print_matrix(client, packages, failed):

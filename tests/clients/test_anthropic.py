@@ -6,21 +6,11 @@ Needs a small instruct model; nothing here depends on what it says. test_anthrop
 scripts/test-clients starts a server and runs this.
 """
 import concurrent.futures
-import http.client
-import json
 import sys
-import urllib.parse
 
 import anthropic
 
-from checks import Server, check, run_all
-
-PROMPTS = [
-    "Why is the sky blue?",
-    "Name three rivers in Europe.",
-    "How do I boil an egg?",
-    "Tell me a story about a fox. \U0001F98A",
-]
+from checks import PROMPTS, Server, check, run_all
 
 
 def fields_of(prompt, temperature=0, **fields):
@@ -155,26 +145,18 @@ def the_model_is_listed(client, server):
 
 @check
 def leaving_a_stream_frees_the_slot(client, server):
-    cancelled = server.metric("tempo9_requests_cancelled_total")
-    stream = client.messages.create(stream=True, **fields_of("Write a very long story.", max_tokens=4000))
-    for _ in range(4):
-        next(stream)
-    stream.close()
-    server.wait_metric("tempo9_requests_running", lambda n: n == 0)
-    server.wait_metric("tempo9_requests_cancelled_total", lambda n: n == cancelled + 1)
+    with server.cancels_one():
+        stream = client.messages.create(stream=True, **fields_of("Write a very long story.", max_tokens=4000))
+        for _ in range(4):
+            next(stream)
+        stream.close()
 
 
 @check
 def leaving_a_whole_answer_frees_the_slot(client, server):
-    cancelled = server.metric("tempo9_requests_cancelled_total")
-    address = urllib.parse.urlsplit(server.url)
-    connection = http.client.HTTPConnection(address.hostname, address.port)
-    connection.request("POST", "/v1/messages", json.dumps(
-        {"max_tokens": 4000, "temperature": 0, "messages": [{"role": "user", "content": "Write a very long story."}]}))
-    server.wait_metric("tempo9_requests_running", lambda n: n == 1)
-    connection.close()
-    server.wait_metric("tempo9_requests_running", lambda n: n == 0)
-    server.wait_metric("tempo9_requests_cancelled_total", lambda n: n == cancelled + 1)
+    with server.cancels_one():
+        server.leave_whole_answer("/v1/messages", max_tokens=4000, temperature=0,
+                                  messages=[{"role": "user", "content": "Write a very long story."}])
 
 
 def expect_error(kind, call, message):

@@ -5,10 +5,8 @@
 Needs a small instruct model; nothing here depends on what it says. scripts/test-clients starts a server and runs this.
 """
 import concurrent.futures
-import http.client
 import json
 import sys
-import urllib.parse
 
 import jsonschema
 import openai
@@ -97,27 +95,18 @@ def one_prompt_eight_times_at_once_gives_one_text(client, server):
 
 @check
 def leaving_a_stream_frees_the_slot(client, server):
-    cancelled = server.metric("tempo9_requests_cancelled_total")
-    stream = ask(client, "Write a very long story.", stream=True, max_tokens=4000)
-    for _ in range(4):
-        next(stream)
-    stream.close()
-    server.wait_metric("tempo9_requests_running", lambda n: n == 0)
-    server.wait_metric("tempo9_requests_cancelled_total", lambda n: n == cancelled + 1)
+    with server.cancels_one():
+        stream = ask(client, "Write a very long story.", stream=True, max_tokens=4000)
+        for _ in range(4):
+            next(stream)
+        stream.close()
 
 
 @check
 def leaving_a_whole_answer_frees_the_slot(client, server):
-    cancelled = server.metric("tempo9_requests_cancelled_total")
-    address = urllib.parse.urlsplit(server.url)
-    body = json.dumps({"messages": [{"role": "user", "content": "Write a very long story."}], "max_tokens": 4000,
-                       "temperature": 0})
-    connection = http.client.HTTPConnection(address.hostname, address.port)
-    connection.request("POST", "/v1/chat/completions", body)
-    server.wait_metric("tempo9_requests_running", lambda n: n == 1)
-    connection.close()
-    server.wait_metric("tempo9_requests_running", lambda n: n == 0)
-    server.wait_metric("tempo9_requests_cancelled_total", lambda n: n == cancelled + 1)
+    with server.cancels_one():
+        server.leave_whole_answer("/v1/chat/completions", max_tokens=4000, temperature=0,
+                                  messages=[{"role": "user", "content": "Write a very long story."}])
     assert server.metric("tempo9_kv_pages_used") == 0, "all pages are given back"
 
 

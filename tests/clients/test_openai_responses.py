@@ -6,23 +6,14 @@ Needs a small instruct model; nothing here depends on what it says. test_openai_
 scripts/test-clients starts a server and runs this.
 """
 import concurrent.futures
-import http.client
 import json
 import sys
-import urllib.parse
 
 import jsonschema
 import openai
 import pydantic
 
-from checks import Server, check, run_all
-
-PROMPTS = [
-    "Why is the sky blue?",
-    "Name three rivers in Europe.",
-    "How do I boil an egg?",
-    "Tell me a story about a fox. \U0001F98A",
-]
+from checks import PROMPTS, Server, check, run_all
 
 
 def fields_of(prompt, **fields):
@@ -174,26 +165,17 @@ def an_old_part_of_the_conversation_is_dropped_where_the_client_allows_it(client
 
 @check
 def leaving_a_stream_frees_the_slot(client, server):
-    cancelled = server.metric("tempo9_requests_cancelled_total")
-    stream = client.responses.create(stream=True, **fields_of("Write a very long story.", max_output_tokens=4000))
-    for _ in range(6):
-        next(stream)
-    stream.close()
-    server.wait_metric("tempo9_requests_running", lambda n: n == 0)
-    server.wait_metric("tempo9_requests_cancelled_total", lambda n: n == cancelled + 1)
+    with server.cancels_one():
+        stream = client.responses.create(stream=True, **fields_of("Write a very long story.", max_output_tokens=4000))
+        for _ in range(6):
+            next(stream)
+        stream.close()
 
 
 @check
 def leaving_a_whole_answer_frees_the_slot(client, server):
-    cancelled = server.metric("tempo9_requests_cancelled_total")
-    address = urllib.parse.urlsplit(server.url)
-    connection = http.client.HTTPConnection(address.hostname, address.port)
-    connection.request("POST", "/v1/responses",
-                       json.dumps({"max_output_tokens": 4000, "temperature": 0, "input": "Write a very long story."}))
-    server.wait_metric("tempo9_requests_running", lambda n: n == 1)
-    connection.close()
-    server.wait_metric("tempo9_requests_running", lambda n: n == 0)
-    server.wait_metric("tempo9_requests_cancelled_total", lambda n: n == cancelled + 1)
+    with server.cancels_one():
+        server.leave_whole_answer("/v1/responses", max_output_tokens=4000, temperature=0, input="Write a very long story.")
 
 
 def main():
