@@ -6,19 +6,17 @@ namespace tempo9::engine {
 
 Result<Runner> Runner::create(backends::Backend& backend, const models::Model& model, kv::Cache& cache,
                               const backends::CompileOptions& limits, bool keeps_hidden) {
-  const auto reserve = [](int64_t rows, int64_t cols) {
-    return Buffer::reserve(static_cast<size_t>(rows * cols) * sizeof(float));
-  };
   Runner runner;
   runner.cache_ = &cache;
-  runner.n_vocab_ = model.info.n_vocab;
-  if (keeps_hidden) runner.hidden_cols_ = model.program.values[static_cast<size_t>(model.program.hidden)].cols;
   T9_TRY(executable, backend.compile(model.program, model.weights, limits));
-  T9_TRY(logits, reserve(limits.max_outputs, runner.n_vocab_));
-  T9_TRY(hidden, reserve(limits.max_rows, runner.hidden_cols_));
+  T9_TRY(logits, FloatRows::reserve(limits.max_outputs, model.info.n_vocab));
+  if (keeps_hidden) {
+    const int64_t cols = model.program.values[static_cast<size_t>(model.program.hidden)].cols;
+    T9_TRY(hidden, FloatRows::reserve(limits.max_rows, cols));
+    runner.hidden_ = std::move(hidden);
+  }
   runner.executable_ = std::move(executable);
   runner.logits_ = std::move(logits);
-  runner.hidden_ = std::move(hidden);
   return runner;
 }
 
@@ -53,12 +51,9 @@ Runner::Output Runner::run(const StepPlan& plan, std::span<const std::unique_ptr
                             .outputs = outputs_,
                             .kv = cache_->view(ids_),
                             .states = cache_->states(ids_)};
-  const auto view = [](Buffer& buffer, int64_t rows, int64_t cols) {
-    return tensor::MatView<float>{reinterpret_cast<float*>(buffer.data()), rows, cols, cols};
-  };
-  const tensor::MatView<float> logits = view(logits_, batch.n_outputs(), n_vocab_);
+  const tensor::MatView<float> logits = logits_.first(batch.n_outputs());
   tensor::MatView<float> hidden;
-  if (hidden_cols_ > 0) hidden = view(hidden_, batch.n_rows(), hidden_cols_);
+  if (hidden_.cols() > 0) hidden = hidden_.first(batch.n_rows());
   executable_->run(batch, {.logits = logits, .hidden = hidden});
   return {.logits = logits, .hidden = hidden};
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backends/backend.h"
-#include "base/buffer.h"
+#include "engine/float_rows.h"
 #include "engine/sequence.h"
 #include "engine/step_plan.h"
 #include "kv/cache.h"
@@ -40,10 +40,8 @@ class Runner {
 
   kv::Cache* cache_ = nullptr;
   std::unique_ptr<backends::Executable> executable_;
-  Buffer logits_;  // max_outputs rows; those that are never used cost nothing
-  int64_t n_vocab_ = 0;
-  Buffer hidden_;
-  int64_t hidden_cols_ = 0;  // 0: they are not kept
+  FloatRows logits_;
+  FloatRows hidden_;  // without columns: they are not kept
 
   // The batch, kept to reuse their memory.
   std::vector<kv::SequenceId> ids_;

@@ -18,16 +18,12 @@ Result<DraftBlock> DraftBlock::create(backends::Backend& backend, const models::
   DraftBlock block;
   block.cache_ = &cache;
   block.n_main_layers_ = model.program.kv_layers.size();
-  block.hidden_cols_ = program.values[static_cast<size_t>(program.hidden)].cols;
-  block.n_vocab_ = program.values[static_cast<size_t>(program.logits)].cols;
   block.max_rows_ = limits.max_rows;
-  const auto reserve = [](int64_t rows, int64_t cols) {
-    return Buffer::reserve(static_cast<size_t>(rows * cols) * sizeof(float));
-  };
+  const auto cols = [&](tensor::ValueId value) { return program.values[static_cast<size_t>(value)].cols; };
   T9_TRY(executable, backend.compile(program, model.draft->weights, limits));
-  T9_TRY(hidden_in, reserve(limits.max_rows, block.hidden_cols_));
-  T9_TRY(hidden_out, reserve(limits.max_rows, block.hidden_cols_));
-  T9_TRY(logits, reserve(limits.max_outputs, block.n_vocab_));
+  T9_TRY(hidden_in, FloatRows::reserve(limits.max_rows, cols(program.hidden)));
+  T9_TRY(hidden_out, FloatRows::reserve(limits.max_rows, cols(program.hidden)));
+  T9_TRY(logits, FloatRows::reserve(limits.max_outputs, cols(program.logits)));
   block.executable_ = std::move(executable);
   block.hidden_in_ = std::move(hidden_in);
   block.hidden_out_ = std::move(hidden_out);
@@ -46,7 +42,7 @@ void DraftBlock::clear() {
 void DraftBlock::add_row(kv::SequenceId id, int64_t slot, int32_t next_token, std::span<const float> hidden) {
   T9_CHECK(n_rows() < max_rows_);
   if (ids_.empty() || ids_.back() != id) ids_.push_back(id);
-  std::ranges::copy(hidden, view(hidden_in_, max_rows_, hidden_cols_).row(n_rows()));
+  std::ranges::copy(hidden, hidden_in_.first(max_rows_).row(n_rows()));
   tokens_.push_back(next_token);
   sequences_.push_back(static_cast<int32_t>(ids_.size()) - 1);
   slots_.push_back(static_cast<int32_t>(slot));
@@ -61,9 +57,9 @@ DraftBlock::Output DraftBlock::run() {
                             .positions = slots_,
                             .outputs = outputs_,
                             .kv = kv,
-                            .hidden = view(hidden_in_, n_rows(), hidden_cols_)};
-  const tensor::MatView<float> logits = view(logits_, batch.n_outputs(), n_vocab_);
-  const tensor::MatView<float> hidden = view(hidden_out_, n_rows(), hidden_cols_);
+                            .hidden = hidden_in_.first(n_rows())};
+  const tensor::MatView<float> logits = logits_.first(batch.n_outputs());
+  const tensor::MatView<float> hidden = hidden_out_.first(n_rows());
   executable_->run(batch, {.logits = logits, .hidden = hidden});
   return {.logits = logits, .hidden = hidden};
 }

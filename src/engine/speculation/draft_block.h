@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backends/backend.h"
-#include "base/buffer.h"
+#include "engine/float_rows.h"
 #include "kv/cache.h"
 #include "models/model.h"
 #include "tensor/views.h"
@@ -27,7 +27,7 @@ class DraftBlock {
                                    const backends::CompileOptions& limits);
 
   int64_t max_rows() const { return max_rows_; }
-  int64_t hidden_cols() const { return hidden_cols_; }
+  int64_t hidden_cols() const { return hidden_in_.cols(); }
 
   // --- A pass: add its rows, then run. Rows of a sequence are adjacent and ascend.
   void clear();
@@ -48,19 +48,14 @@ class DraftBlock {
 
  private:
   DraftBlock() = default;
-  tensor::MatView<float> view(Buffer& buffer, int64_t rows, int64_t cols) const {
-    return {reinterpret_cast<float*>(buffer.data()), rows, cols, cols};
-  }
 
   kv::Cache* cache_ = nullptr;
   std::unique_ptr<backends::Executable> executable_;
   size_t n_main_layers_ = 0;
-  int64_t hidden_cols_ = 0;
-  int64_t n_vocab_ = 0;
   int64_t max_rows_ = 0;
-  Buffer hidden_in_;
-  Buffer hidden_out_;
-  Buffer logits_;
+  FloatRows hidden_in_;
+  FloatRows hidden_out_;
+  FloatRows logits_;
 
   std::vector<kv::SequenceId> ids_;
   std::vector<int32_t> tokens_, sequences_, slots_, outputs_;
