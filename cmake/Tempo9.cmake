@@ -47,6 +47,25 @@ function(t9_library NAME)
   endif()
 endfunction()
 
+# t9_code_digest(OUT FOLDER FOLDERS …): a source file for the target of src/FOLDER that defines FOLDER/code_digest.h: a
+# digest of all sources of src/ in FOLDERS. Its path goes to OUT.
+function(t9_code_digest OUT FOLDER)
+  set(patterns ${ARGN})
+  list(TRANSFORM patterns PREPEND ${CMAKE_SOURCE_DIR}/src/)
+  list(TRANSFORM patterns APPEND /*.*)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${patterns})
+  list(SORT sources)
+  list(JOIN sources "|" argument)
+  set(output ${CMAKE_CURRENT_BINARY_DIR}/code_digest.cpp)
+  add_custom_command(OUTPUT ${output}
+    COMMAND ${CMAKE_COMMAND} -DOUTPUT=${output} -DFOLDER=${FOLDER} "-DSOURCES=${argument}"
+            -P ${CMAKE_SOURCE_DIR}/cmake/CodeDigest.cmake
+    DEPENDS ${sources} ${CMAKE_SOURCE_DIR}/cmake/CodeDigest.cmake
+    COMMENT "Digest of the code behind ${FOLDER}"
+    VERBATIM)
+  set(${OUT} ${output} PARENT_SCOPE)
+endfunction()
+
 # t9_test(NAME SOURCES … DEPS … [LABELS …] [OWN_CACHE]): one GoogleTest executable, each of its tests known to ctest.
 # OWN_CACHE: for those that run the server or the instruments, which write into the user's cache folder.
 function(t9_test NAME)
