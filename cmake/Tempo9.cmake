@@ -2,7 +2,9 @@
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  # Paths are taken relative to the checkout, so that one checkout's objects serve the next.
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+    ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE_PROGRAM})
 endif()
 
 # The numeric contract (docs/decisions): a fused multiply-add only where it is written.
@@ -23,8 +25,10 @@ if(TEMPO9_WERROR)
   add_compile_options(-Werror)
 endif()
 if(TEMPO9_SANITIZE)
-  # Checks stay on, so no NDEBUG.
-  set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g")
+  # Checks stay on, so no NDEBUG. Lines are enough for a report; all of -g doubles the time to compile, and so does -O1
+  # in place of -Og. The optimiser guesses wrongly about what is initialised between the sanitizers' checks.
+  set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-Og -g1")
+  add_compile_options(-Wno-maybe-uninitialized)
   add_compile_options(-fsanitize=${TEMPO9_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${TEMPO9_SANITIZE})
 endif()
@@ -71,9 +75,8 @@ endfunction()
 function(t9_test NAME)
   cmake_parse_arguments(ARG "OWN_CACHE" "" "SOURCES;DEPS;LABELS" ${ARGN})
   add_executable(${NAME} ${ARG_SOURCES})
-  target_include_directories(${NAME} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
-  target_link_libraries(${NAME} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gtest_main)
-  target_compile_definitions(${NAME} PRIVATE T9_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  target_link_libraries(${NAME} PRIVATE ${ARG_DEPS} t9_test_data GTest::gtest GTest::gtest_main)
+  target_compile_options(${NAME} PRIVATE $<$<CONFIG:Release>:-O1>)  # half the time to compile; what is tested keeps its own
   set(properties "")  # an empty value would be lost on the way, and the next name be taken for it
   if(ARG_LABELS)
     list(APPEND properties LABELS "${ARG_LABELS}")

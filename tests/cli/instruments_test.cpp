@@ -16,6 +16,7 @@
 
 #include "gguf/writer.h"
 #include "models/model_file.h"
+#include "support/data.h"
 
 namespace tempo9 {
 namespace {
@@ -40,7 +41,7 @@ Output run(const std::string& arguments, bool want_stderr = false) {
   return output;
 }
 
-std::string golden(const std::string& name) { return std::string(T9_SOURCE_DIR) + "/tests/goldens/" + name; }
+std::string golden(const std::string& name) { return testing::golden_path(name); }
 
 std::string read(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

@@ -13,11 +13,12 @@
 #include <vector>
 
 #include "server/http_client.h"
+#include "support/data.h"
 
 namespace tempo9::testing {
 namespace {
 
-std::string golden_model() { return std::string(T9_SOURCE_DIR) + "/tests/goldens/llama/model.gguf"; }
+std::string golden_model() { return testing::golden_path("llama/model.gguf"); }
 
 // A running tempo9 whose stderr is read; killed at the end if it still runs.
 class Process {

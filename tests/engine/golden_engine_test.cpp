@@ -11,6 +11,7 @@
 #include "engine/engine.h"
 #include "engine/fake_model.h"
 #include "kv/folder_support.h"
+#include "support/data.h"
 
 namespace tempo9::engine {
 namespace {
@@ -57,7 +58,7 @@ class GoldenEngine : public ::testing::TestWithParam<Case> {
   GoldenEngine() { spdlog::set_level(spdlog::level::off); }
 
   void SetUp() override {
-    const std::string folder = std::string(T9_SOURCE_DIR "/tests/goldens/") + GetParam().model;
+    const std::string folder = testing::golden_path(GetParam().model);
     golden_ = read_golden(folder);
     auto file = gguf::File::open(folder + "/model.gguf");
     ASSERT_TRUE(file) << file.error().message();

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "gguf/writer.h"
+#include "support/data.h"
 
 namespace tempo9::gguf {
 namespace {
@@ -141,7 +142,7 @@ TEST(File, RefusesWhatIsNoRegularFile) {
 
 TEST(File, OpensEveryGolden) {
   int n = 0;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(T9_SOURCE_DIR "/tests/goldens")) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(testing::source_path("tests/goldens"))) {
     if (entry.path().extension() != ".gguf") continue;
     const auto file = File::open(entry.path().string());
     EXPECT_TRUE(file) << file.error().message();

@@ -54,7 +54,7 @@ std::vector<int32_t> tokens_of(const Golden& golden, size_t n) {
 
 using Case = std::tuple<Golden, BackendCase>;
 
-class SameLogits : public testing::TestWithParam<Case> {
+class SameLogits : public ::testing::TestWithParam<Case> {
  protected:
   const Golden& golden() const { return std::get<Golden>(GetParam()); }
   const BackendCase& backend_case() const { return std::get<BackendCase>(GetParam()); }
@@ -68,16 +68,16 @@ class SameLogits : public testing::TestWithParam<Case> {
 constexpr size_t kTokens = 70;
 
 // What only the cpu backend has: threads and instruction sets.
-class SameLogitsOnCpu : public testing::TestWithParam<Golden> {};
+class SameLogitsOnCpu : public ::testing::TestWithParam<Golden> {};
 
-std::string case_name(const testing::TestParamInfo<Case>& param) {
+std::string case_name(const ::testing::TestParamInfo<Case>& param) {
   return std::get<Golden>(param.param).test_name() + "_on_" + std::get<BackendCase>(param.param).name;
 }
 INSTANTIATE_TEST_SUITE_P(All, SameLogits,
-                         testing::Combine(testing::ValuesIn(sample_goldens()), testing::ValuesIn(all_backends())),
+                         ::testing::Combine(::testing::ValuesIn(sample_goldens()), ::testing::ValuesIn(all_backends())),
                          case_name);
-INSTANTIATE_TEST_SUITE_P(All, SameLogitsOnCpu, testing::ValuesIn(sample_goldens()),
-                         [](const testing::TestParamInfo<Golden>& param) { return param.param.test_name(); });
+INSTANTIATE_TEST_SUITE_P(All, SameLogitsOnCpu, ::testing::ValuesIn(sample_goldens()),
+                         [](const ::testing::TestParamInfo<Golden>& param) { return param.param.test_name(); });
 
 TEST_P(SameLogits, InPassesOfAnySize) {
   const models::Model m = model();

@@ -67,7 +67,7 @@ cli::LogitsSink append_to(std::vector<float>& logits) {
 
 using Case = std::tuple<Golden, BackendCase>;
 
-class GoldenLogits : public testing::TestWithParam<Case> {};
+class GoldenLogits : public ::testing::TestWithParam<Case> {};
 
 TEST_P(GoldenLogits, AgreeWithTheReference) {
   const auto& [golden, backend_case] = GetParam();
@@ -110,14 +110,14 @@ TEST_P(GoldenLogits, OfAnF16Cache) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GoldenLogits,
-                         testing::Combine(testing::ValuesIn(all_goldens()), testing::ValuesIn(all_backends())),
-                         [](const testing::TestParamInfo<Case>& param) {
+                         ::testing::Combine(::testing::ValuesIn(all_goldens()), ::testing::ValuesIn(all_backends())),
+                         [](const ::testing::TestParamInfo<Case>& param) {
                            return std::get<Golden>(param.param).test_name() + "_on_" +
                                   std::get<BackendCase>(param.param).name;
                          });
 
 // Rows of images: given embeddings at positions in three directions.
-class GoldenImages : public testing::TestWithParam<Case> {};
+class GoldenImages : public ::testing::TestWithParam<Case> {};
 
 TEST_P(GoldenImages, AgreeWithTheReference) {
   const auto& [golden, backend_case] = GetParam();
@@ -155,15 +155,16 @@ std::vector<Golden> goldens_with_images() {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GoldenImages,
-                         testing::Combine(testing::ValuesIn(goldens_with_images()), testing::ValuesIn(all_backends())),
-                         [](const testing::TestParamInfo<Case>& param) {
+                         ::testing::Combine(::testing::ValuesIn(goldens_with_images()),
+                                            ::testing::ValuesIn(all_backends())),
+                         [](const ::testing::TestParamInfo<Case>& param) {
                            return std::get<Golden>(param.param).test_name() + "_on_" +
                                   std::get<BackendCase>(param.param).name;
                          });
 
 // Models with deepstack, whose recordings lack the further parts of the embeddings. An image of one row, whose
 // embedding is that of a token and adds nothing later, is that token.
-class DeepstackRows : public testing::TestWithParam<Case> {};
+class DeepstackRows : public ::testing::TestWithParam<Case> {};
 
 TEST_P(DeepstackRows, AddTheirPartsAfterTheirLayers) {
   const auto& [golden, backend_case] = GetParam();
@@ -213,9 +214,9 @@ std::vector<Golden> goldens_with_deepstack() {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DeepstackRows,
-                         testing::Combine(testing::ValuesIn(goldens_with_deepstack()),
-                                          testing::ValuesIn(all_backends())),
-                         [](const testing::TestParamInfo<Case>& param) {
+                         ::testing::Combine(::testing::ValuesIn(goldens_with_deepstack()),
+                                            ::testing::ValuesIn(all_backends())),
+                         [](const ::testing::TestParamInfo<Case>& param) {
                            return std::get<Golden>(param.param).test_name() + "_on_" +
                                   std::get<BackendCase>(param.param).name;
                          });
@@ -259,8 +260,9 @@ std::vector<Golden> goldens_that_draft() {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GoldenDrafts,
-                         testing::Combine(testing::ValuesIn(goldens_that_draft()), testing::ValuesIn(all_backends())),
-                         [](const testing::TestParamInfo<Case>& param) {
+                         ::testing::Combine(::testing::ValuesIn(goldens_that_draft()),
+                                            ::testing::ValuesIn(all_backends())),
+                         [](const ::testing::TestParamInfo<Case>& param) {
                            return std::get<Golden>(param.param).test_name() + "_on_" +
                                   std::get<BackendCase>(param.param).name;
                          });

@@ -12,6 +12,7 @@
 
 #include "gguf/file.h"
 #include "models/model.h"
+#include "support/data.h"
 
 namespace tempo9 {
 
@@ -31,7 +32,7 @@ struct Golden {
 };
 
 inline std::vector<Golden> goldens_in(const std::string& under) {
-  const std::filesystem::path root = std::filesystem::path(T9_SOURCE_DIR) / "tests" / "goldens";
+  const std::filesystem::path root = testing::golden_path("");
   std::vector<Golden> goldens;
   for (const auto& entry : std::filesystem::directory_iterator(root / under)) {
     if (!std::filesystem::exists(entry.path() / "model.gguf")) continue;

@@ -6,6 +6,7 @@
 
 #include "goldens.h"
 #include "model_file.h"
+#include "support/data.h"
 
 namespace tempo9 {
 namespace {
@@ -68,9 +69,7 @@ void expect_error(const ModelFile& file, ErrorCode code, const std::vector<std::
   }
 }
 
-ModelFile read_golden(const std::string& name) {
-  return ModelFile::read(std::string(T9_SOURCE_DIR) + "/tests/goldens/" + name + "/model.gguf");
-}
+ModelFile read_golden(const std::string& name) { return ModelFile::read(testing::golden_path(name + "/model.gguf")); }
 
 TEST(Architectures, EachHasAGolden) {
   std::set<std::string> covered;
@@ -84,9 +83,9 @@ TEST(Architectures, EachHasAGolden) {
   }
 }
 
-class EveryGolden : public testing::TestWithParam<Golden> {};
-INSTANTIATE_TEST_SUITE_P(Models, EveryGolden, testing::ValuesIn(goldens_in("")),
-                         [](const testing::TestParamInfo<Golden>& golden) { return golden.param.test_name(); });
+class EveryGolden : public ::testing::TestWithParam<Golden> {};
+INSTANTIATE_TEST_SUITE_P(Models, EveryGolden, ::testing::ValuesIn(goldens_in("")),
+                         [](const ::testing::TestParamInfo<Golden>& golden) { return golden.param.test_name(); });
 
 TEST_P(EveryGolden, LoadsWithoutWarnings) {
   const auto model = load_golden(GetParam());

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model_file.h"
+#include "support/data.h"
 #include "tensor/dtype.h"
 
 namespace tempo9 {
@@ -19,7 +20,7 @@ constexpr std::string_view kTensor = "blk.0.ffn_up.weight";
 // The bytes of a small model with the type id of kTensor overwritten, as no writer would.
 std::vector<std::byte> with_type_id(uint32_t id) {
   static const std::vector<std::byte> model = [] {
-    return ModelFile::read(std::string(T9_SOURCE_DIR) + "/tests/goldens/quant/Q4_0/model.gguf").load().bytes;
+    return ModelFile::read(testing::golden_path("quant/Q4_0/model.gguf")).load().bytes;
   }();
   std::vector<std::byte> bytes = model;
   const auto name = std::as_bytes(std::span(kTensor));
@@ -40,7 +41,7 @@ std::string refusal(const std::vector<std::byte>& bytes) {
 
 // A well-formed file with the tensor in this type.
 std::string refusal_of_type(tensor::DType type) {
-  ModelFile file = ModelFile::read(std::string(T9_SOURCE_DIR) + "/tests/goldens/quant/Q4_0/model.gguf");
+  ModelFile file = ModelFile::read(testing::golden_path("quant/Q4_0/model.gguf"));
   file.reshape(kTensor, {256, 256}, type);
   const auto loaded = file.load();
   return loaded.model ? "it was loaded" : loaded.model.error().message();

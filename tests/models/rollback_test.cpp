@@ -21,8 +21,7 @@ struct Case {
 
   bool is_trained() const { return model.ends_with(".gguf"); }
   std::string path() const {
-    return is_trained() ? testing::reference_path("models/" + model)
-                        : std::string(T9_SOURCE_DIR "/tests/goldens/") + model + "/model.gguf";
+    return is_trained() ? testing::reference_path("models/" + model) : testing::golden_path(model + "/model.gguf");
   }
 };
 

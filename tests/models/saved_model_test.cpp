@@ -12,6 +12,7 @@
 #include "graph/builder.h"
 #include "graph/program_bytes.h"
 #include "model_file.h"
+#include "support/data.h"
 
 namespace tempo9 {
 namespace {
@@ -21,9 +22,9 @@ using models::restore_model;
 using models::save_model;
 
 // The models that differ in what a program may hold.
-class SavedGolden : public testing::TestWithParam<Golden> {};
-INSTANTIATE_TEST_SUITE_P(Models, SavedGolden, testing::ValuesIn(all_goldens()),
-                         [](const testing::TestParamInfo<Golden>& golden) { return golden.param.test_name(); });
+class SavedGolden : public ::testing::TestWithParam<Golden> {};
+INSTANTIATE_TEST_SUITE_P(Models, SavedGolden, ::testing::ValuesIn(all_goldens()),
+                         [](const ::testing::TestParamInfo<Golden>& golden) { return golden.param.test_name(); });
 
 std::vector<std::byte> program_bytes(const tensor::Program& program) {
   ByteWriter out;
@@ -67,9 +68,7 @@ struct Saved {
   std::vector<std::byte> bytes;
 };
 
-ModelFile read_golden(const std::string& name) {
-  return ModelFile::read(std::string(T9_SOURCE_DIR) + "/tests/goldens/" + name + "/model.gguf");
-}
+ModelFile read_golden(const std::string& name) { return ModelFile::read(testing::golden_path(name + "/model.gguf")); }
 
 void expect_refused(const Saved& saved, const ModelFile& other, const std::string& why) {
   const ModelFile::Loaded content = other.load();

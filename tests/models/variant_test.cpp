@@ -13,6 +13,7 @@
 #include "kv/cache.h"
 #include "model_file.h"
 #include "quant/quant.h"
+#include "support/data.h"
 
 namespace tempo9 {
 namespace {
@@ -20,9 +21,7 @@ namespace {
 using gguf::Scalar;
 using tensor::DType;
 
-Golden golden(const std::string& name) {
-  return {.name = name, .folder = std::filesystem::path(T9_SOURCE_DIR) / "tests" / "goldens" / name};
-}
+Golden golden(const std::string& name) { return {.name = name, .folder = testing::golden_path(name)}; }
 
 // "blk.0.", "blk.1." and so on
 std::vector<std::string> blocks_of(const ModelFile& file) {

@@ -7,6 +7,7 @@
 #include <regex>
 
 #include "server/server_fixture.h"
+#include "support/data.h"
 
 namespace tempo9::testing {
 namespace {
@@ -32,7 +33,7 @@ constexpr std::array<DialectFolder, 4> kFolders = {{{"anthropic", "/v1/messages?
                                                     {"ollama", "/api/chat", ".reply.ndjson"},
                                                     {"responses", "/v1/responses", ".reply.sse"}}};
 
-fs::path root() { return fs::path(T9_SOURCE_DIR) / "tests/goldens/http"; }
+fs::path root() { return testing::golden_path("http"); }
 
 std::string read_text(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);

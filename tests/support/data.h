@@ -10,12 +10,14 @@
 
 namespace tempo9::testing {
 
-inline std::string golden_path(const std::string& name) { return std::string(T9_SOURCE_DIR "/tests/goldens/") + name; }
+// A file or folder of the checkout.
+std::string source_path(const std::string& name);
+inline std::string golden_path(const std::string& name) { return source_path("tests/goldens/" + name); }
 
 // A file or folder of the reference data: under $TEMPO9_TESTDATA, else ../shared beside the checkout.
 inline std::string reference_path(const std::string& name) {
   const char* folder = std::getenv("TEMPO9_TESTDATA");
-  return std::string(folder ? folder : T9_SOURCE_DIR "/../shared") + "/" + name;
+  return (folder ? folder : source_path("../shared")) + "/" + name;
 }
 
 // A real model in the user's cache, where scripts/fetch-model puts it.
