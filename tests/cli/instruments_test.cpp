@@ -49,7 +49,7 @@ std::string read(const std::string& path) {
 }
 
 // A folder that lives as long as the test.
-class Instruments : public testing::Test {
+class Instruments : public ::testing::Test {
  protected:
   void SetUp() override {
     folder_ = std::filesystem::temp_directory_path() / ("tempo9-instruments-" + std::to_string(getpid()));
