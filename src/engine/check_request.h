@@ -11,6 +11,6 @@ namespace tempo9::engine {
 
 // Errors: kInvalidInput; with overflow() and reason "context_length_exceeded" when the prompt leaves no room for one
 // token.
-Result<void> check_request(const Request& request, int64_t context_length, int64_t n_vocab);
+Result<void> check_request(const Request& request, int64_t context_length, int64_t n_vocab, int64_t embedding_cols);
 
 }  // namespace tempo9::engine

@@ -56,7 +56,7 @@ constexpr int64_t kHeaderTokens = 64;
 std::string_view name_of(const kv::Difference& difference, int64_t n_reused, const tokenizer::Tokenizer& tokenizer) {
   using Reason = kv::Difference::Reason;
   const auto is_control = [&](std::optional<int32_t> token) {
-    return token && tokenizer.type(*token) == tokenizer::TokenType::kControl;
+    return token && *token >= 0 && tokenizer.type(*token) == tokenizer::TokenType::kControl;
   };
   // A part of a page may be cheaper to compute than to copy; more than that was not usable.
   if (n_reused + 2 * tensor::kPageTokens < difference.n_common) return "state";
@@ -72,6 +72,8 @@ std::string_view name_of(const kv::Difference& difference, int64_t n_reused, con
     case Reason::kDiffers:
       break;
   }
+  const auto is_image = [](std::optional<int32_t> key) { return key && *key < 0; };
+  if (is_image(difference.given) && (!difference.stored || is_image(difference.stored))) return "image";
   if (is_control(difference.stored) || is_control(difference.given)) return "template";
   const bool is_early = difference.n_common < kHeaderTokens;
   if (!difference.resumes) return is_early ? "new" : "branch";
@@ -87,6 +89,8 @@ class EngineThread final : public Engine {
         tokenizer_(tokenizer),
         cache_(std::move(cache)),
         context_length_(memory.context_length),
+        embedding_cols_(models::embedding_cols(model.program)),
+        is_spatial_(!model.program.rope_axes.empty()),
         idle_return_(options.idle_return),
         scheduler_({.max_batch = options.max_batch,
                     .max_step_rows = options.max_step_rows,
@@ -151,6 +155,8 @@ class EngineThread final : public Engine {
   const tokenizer::Tokenizer& tokenizer_;
   const std::unique_ptr<kv::Cache> cache_;
   const int64_t context_length_;
+  const int64_t embedding_cols_;  // of an image's rows
+  const bool is_spatial_;         // positions have three parts
   const std::chrono::milliseconds idle_return_;
   const std::shared_ptr<Waker> waker_ = std::make_shared<Waker>();
 
@@ -198,9 +204,12 @@ std::unique_ptr<Sequence> EngineThread::make_sequence(Request request) {
       control_texts.push_back({id, tokenizer_.piece(id, /*special=*/true)});
     constraint.emplace(std::move(request.constraint), grammar_tokens(), std::move(control_texts));
   }
+  std::vector<int32_t> keys = cache_keys(request.prompt, request.images);
   return std::make_unique<Sequence>(Sequence{.id = std::move(request.id),
                                              .client = std::move(request.client),
                                              .tokens = std::move(request.prompt),
+                                             .keys = std::move(keys),
+                                             .images = PromptImages(std::move(request.images), is_spatial_),
                                              .n_prompt = n_prompt,
                                              .max_tokens = max_tokens,
                                              .n_reserved = n_prompt + std::min(max_tokens, kReservedAnswer),
@@ -229,7 +238,7 @@ const GrammarTokens& EngineThread::grammar_tokens() {
 }
 
 Result<std::shared_ptr<Stream>> EngineThread::submit(Request request) {
-  T9_TRY_VOID(check_request(request, context_length_, model_.info.n_vocab));
+  T9_TRY_VOID(check_request(request, context_length_, model_.info.n_vocab, embedding_cols_));
   std::unique_ptr<Sequence> sequence = make_sequence(std::move(request));
   std::shared_ptr<Stream> stream = make_stream(sequence->events);
   {
@@ -336,8 +345,8 @@ std::vector<SequenceState> EngineThread::states() const {
 }
 
 void EngineThread::reuse(Sequence& sequence) {
-  const std::span<const int32_t> tokens(sequence.tokens);
-  const int64_t n_found = cache_->reuse(*sequence.pages, tokens.first(tokens.size() - 1));  // the last gives the logits
+  const std::span<const int32_t> keys(sequence.keys);
+  const int64_t n_found = cache_->reuse(*sequence.pages, keys.first(keys.size() - 1));  // the last gives the logits
   if (!sequence.was_paused) sequence.n_reused += n_found - sequence.n_computed;
   sequence.n_computed = n_found;
 }
@@ -358,7 +367,7 @@ StepPlan EngineThread::plan() {
     reuse(*sequence);
     if (sequence->asked_disk) continue;
     sequence->asked_disk = true;
-    const auto read = std::span<const int32_t>(sequence->tokens).first(sequence->tokens.size() - 1);
+    const auto read = std::span<const int32_t>(sequence->keys).first(sequence->keys.size() - 1);
     if (!sequence->difference) sequence->difference = cache_->explain(read);
     cache_->fetch(*sequence->pages, read);
   }
@@ -406,7 +415,7 @@ void EngineThread::commit(const StepPlan& plan, const Runner::Output& output, Cl
 
 void EngineThread::keep(Sequence& sequence) {
   cache_->truncate(*sequence.pages, sequence.n_computed);
-  cache_->publish(*sequence.pages, std::span(sequence.tokens).first(static_cast<size_t>(sequence.n_computed)));
+  cache_->publish(*sequence.pages, std::span(sequence.keys).first(static_cast<size_t>(sequence.n_computed)));
   cache_->set_length(*sequence.pages, sequence.n_computed);
   if (sequence.n_computed == sequence.stop) cache_->keep_state(*sequence.pages);
   if (!sequence.end) return;
@@ -455,6 +464,7 @@ void EngineThread::add_token(Sequence& sequence, std::span<float> logits) {
   }
   ++counted_.completion_tokens;
   sequence.tokens.push_back(sampled->token);
+  sequence.keys.push_back(sampled->token);
   sequence.sampler.accept(sampled->token);
   const std::string_view piece = tokenizer_.piece(sampled->token, /*special=*/sequence.shows(sampled->token));
   if (sequence.constraint && !sequence.constraint->accept(piece)) {
@@ -498,8 +508,7 @@ void EngineThread::end_all(const Error& error) {
 
 void EngineThread::release(Sequence& sequence) {
   if (sequence.pages) {
-    cache_->remove_and_keep(*sequence.pages,
-                            std::span(sequence.tokens).first(static_cast<size_t>(sequence.n_computed)));
+    cache_->remove_and_keep(*sequence.pages, std::span(sequence.keys).first(static_cast<size_t>(sequence.n_computed)));
   }
   sequence.pages.reset();
   sequence.asked_disk = false;

@@ -15,9 +15,9 @@ int64_t whole_pages(int64_t n_tokens) { return n_tokens / tensor::kPageTokens * 
 
 // Up to where `follower` can take the pages of `leader`: at least one token of its own is left to compute.
 int64_t shared_tokens(const Sequence& leader, const Sequence& follower) {
-  const auto last = follower.tokens.end() - 1;
-  return whole_pages(std::ranges::mismatch(leader.tokens, std::ranges::subrange(follower.tokens.begin(), last)).in1 -
-                     leader.tokens.begin());
+  const auto last = follower.keys.end() - 1;
+  return whole_pages(std::ranges::mismatch(leader.keys, std::ranges::subrange(follower.keys.begin(), last)).in1 -
+                     leader.keys.begin());
 }
 
 void stop_at(Sequence& sequence, int64_t n_tokens) {

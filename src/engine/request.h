@@ -33,11 +33,23 @@ struct Constraint {
   bool allows_control = false;
 };
 
+// An image in a prompt: rows that stand in the place of height * width tokens, row after row (spec models 13).
+struct PromptImage {
+  int64_t begin = 0;  // of those tokens, whose ids do not matter
+  int32_t height = 0;
+  int32_t width = 0;
+  // Columns: models::embedding_cols.
+  std::shared_ptr<const std::vector<float>> rows;
+  // Of whatever the rows come from: equal digests, equal rows. What the cache tells images apart by.
+  std::string digest;
+};
+
 struct Request {
   std::string id;      // for logs
   std::string client;  // connection it came from: queues are served round-robin over clients
   std::vector<int32_t> prompt;
-  int64_t max_tokens = 0;  // 0: to the end of the context
+  std::vector<PromptImage> images = {};  // in their order
+  int64_t max_tokens = 0;                // 0: to the end of the context
   SamplingParams sampling;
   std::vector<std::string> stop;  // matched on the text; the match is not part of the answer
   Constraint constraint;
@@ -69,7 +81,8 @@ struct Usage {
   int64_t common_tokens = 0;  // of the prompt, that the most similar kept text has too
   // Why the prompt's rest was computed: "-" (there was none), "new", "longer" (it goes on where a kept text ends),
   // "branch" (kept texts go on otherwise), "header" or "edit" (they differ near their beginning, or later, and are
-  // alike again), "template" (they differ in a control token), "evicted", "state" (no recurrent state was kept nearer).
+  // alike again), "template" (they differ in a control token), "image" (it has another image there), "evicted", "state"
+  // (no recurrent state was kept nearer).
   std::string_view uncached_because = "-";
   int64_t completion_tokens = 0;
   int64_t drafted_tokens = 0;   // guesses that steps have verified

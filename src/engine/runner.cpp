@@ -4,12 +4,17 @@
 
 namespace tempo9::engine {
 
+// Of a row of an image: models with embeddings for each layer take these of this token (spec models 13.5).
+constexpr int32_t kPadToken = 0;
+
 Result<Runner> Runner::create(backends::Backend& backend, const models::Model& model, kv::Cache& cache,
                               const backends::CompileOptions& limits, bool keeps_hidden) {
   Runner runner;
   runner.cache_ = &cache;
   T9_TRY(executable, backend.compile(model.program, model.weights, limits));
   T9_TRY(logits, FloatRows::reserve(limits.max_outputs, model.info.n_vocab));
+  T9_TRY(embeddings, FloatRows::reserve(limits.max_rows, models::embedding_cols(model.program)));
+  runner.embeddings_ = std::move(embeddings);
   if (keeps_hidden) {
     const int64_t cols = model.program.values[static_cast<size_t>(model.program.hidden)].cols;
     T9_TRY(hidden, FloatRows::reserve(limits.max_rows, cols));
@@ -25,6 +30,9 @@ void Runner::gather(const StepPlan& plan, std::span<const std::unique_ptr<Sequen
   tokens_.clear();
   sequences_.clear();
   slots_.clear();
+  positions_.clear();
+  embedding_of_row_.clear();
+  n_embedded_ = 0;
   outputs_.clear();
   for (const StepPlan::Rows& rows : plan.rows) {
     const Sequence& sequence = *sequences[static_cast<size_t>(rows.sequence)];
@@ -34,6 +42,8 @@ void Runner::gather(const StepPlan& plan, std::span<const std::unique_ptr<Sequen
                                   : sequence.drafts[static_cast<size_t>(draft)]);
       sequences_.push_back(static_cast<int32_t>(ids_.size()));
       slots_.push_back(static_cast<int32_t>(slot));
+      positions_.add(sequence.images.position_at(slot));
+      gather_image_row(sequence.images.row_at(slot));
     }
     const auto n_rows = static_cast<int32_t>(tokens_.size());
     for (int64_t i = rows.n_outputs(); i > 0; --i) outputs_.push_back(n_rows - static_cast<int32_t>(i));
@@ -42,15 +52,28 @@ void Runner::gather(const StepPlan& plan, std::span<const std::unique_ptr<Sequen
   }
 }
 
+// `row`: of the row added last; empty when it is a token's.
+void Runner::gather_image_row(std::span<const float> row) {
+  embedding_of_row_.push_back(row.empty() ? -1 : static_cast<int32_t>(n_embedded_));
+  if (row.empty()) return;
+  ++n_embedded_;
+  std::ranges::copy(row, embeddings_.first(n_embedded_).row(n_embedded_ - 1));
+  tokens_.back() = kPadToken;
+}
+
 Runner::Output Runner::run(const StepPlan& plan, std::span<const std::unique_ptr<Sequence>> sequences) {
   gather(plan, sequences);
-  const tensor::Batch batch{.tokens = tokens_,
-                            .sequences = sequences_,
-                            .slots = slots_,
-                            .positions = slots_,
-                            .outputs = outputs_,
-                            .kv = cache_->view(ids_),
-                            .states = cache_->states(ids_)};
+  tensor::Batch batch{.tokens = tokens_,
+                      .sequences = sequences_,
+                      .slots = slots_,
+                      .positions = positions_.view(),
+                      .outputs = outputs_,
+                      .kv = cache_->view(ids_),
+                      .states = cache_->states(ids_)};
+  if (n_embedded_ > 0) {
+    batch.embedding_of_row = embedding_of_row_;
+    batch.embeddings = embeddings_.first(n_embedded_);
+  }
   const tensor::MatView<float> logits = logits_.first(batch.n_outputs());
   tensor::MatView<float> hidden;
   if (hidden_.cols() > 0) hidden = hidden_.first(batch.n_rows());

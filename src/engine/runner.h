@@ -8,6 +8,7 @@
 
 #include "backends/backend.h"
 #include "engine/float_rows.h"
+#include "engine/row_positions.h"
 #include "engine/sequence.h"
 #include "engine/step_plan.h"
 #include "kv/cache.h"
@@ -37,17 +38,22 @@ class Runner {
  private:
   Runner() = default;
   void gather(const StepPlan& plan, std::span<const std::unique_ptr<Sequence>> sequences);
+  void gather_image_row(std::span<const float> row);
 
   kv::Cache* cache_ = nullptr;
   std::unique_ptr<backends::Executable> executable_;
   FloatRows logits_;
   FloatRows hidden_;  // without columns: they are not kept
+  FloatRows embeddings_;
 
   // The batch, kept to reuse their memory.
   std::vector<kv::SequenceId> ids_;
   std::vector<int32_t> tokens_;
   std::vector<int32_t> sequences_;
   std::vector<int32_t> slots_;
+  RowPositions positions_;
+  std::vector<int32_t> embedding_of_row_;
+  int64_t n_embedded_ = 0;  // rows of embeddings_ in use
   std::vector<int32_t> outputs_;
   std::vector<int64_t> n_replayed_;
 };

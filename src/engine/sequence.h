@@ -12,6 +12,7 @@
 #include "engine/constraint.h"
 #include "engine/event_queue.h"
 #include "engine/output.h"
+#include "engine/prompt_images.h"
 #include "engine/sampler/sampler.h"
 #include "engine/speculation/sequence_speculation.h"
 #include "kv/cache.h"
@@ -24,6 +25,8 @@ struct Sequence {
   std::string id;
   std::string client;
   std::vector<int32_t> tokens;  // prompt, then answer
+  std::vector<int32_t> keys;    // what the cache knows them by
+  PromptImages images;
   int64_t n_prompt = 0;
   int64_t max_tokens = 0;  // of the answer; prompt and answer fit the context
   int64_t n_reserved = 0;  // tokens that pages are set aside for at admission

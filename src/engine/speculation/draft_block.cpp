@@ -36,16 +36,19 @@ void DraftBlock::clear() {
   tokens_.clear();
   sequences_.clear();
   slots_.clear();
+  positions_.clear();
   outputs_.clear();
 }
 
-void DraftBlock::add_row(kv::SequenceId id, int64_t slot, int32_t next_token, std::span<const float> hidden) {
+void DraftBlock::add_row(kv::SequenceId id, int64_t slot, const RowPosition& position, int32_t next_token,
+                         std::span<const float> hidden) {
   T9_CHECK(n_rows() < max_rows_);
   if (ids_.empty() || ids_.back() != id) ids_.push_back(id);
   std::ranges::copy(hidden, hidden_in_.first(max_rows_).row(n_rows()));
   tokens_.push_back(next_token);
   sequences_.push_back(static_cast<int32_t>(ids_.size()) - 1);
   slots_.push_back(static_cast<int32_t>(slot));
+  positions_.add(position);
 }
 
 DraftBlock::Output DraftBlock::run() {
@@ -54,7 +57,7 @@ DraftBlock::Output DraftBlock::run() {
   const tensor::Batch batch{.tokens = tokens_,
                             .sequences = sequences_,
                             .slots = slots_,
-                            .positions = slots_,
+                            .positions = positions_.view(),
                             .outputs = outputs_,
                             .kv = kv,
                             .hidden = hidden_in_.first(n_rows())};

@@ -8,6 +8,7 @@
 
 #include "backends/backend.h"
 #include "engine/float_rows.h"
+#include "engine/row_positions.h"
 #include "kv/cache.h"
 #include "models/model.h"
 #include "tensor/views.h"
@@ -31,8 +32,10 @@ class DraftBlock {
 
   // --- A pass: add its rows, then run. Rows of a sequence are adjacent and ascend.
   void clear();
-  // The hidden state of the token at `slot`, and the token that follows it.
-  void add_row(kv::SequenceId id, int64_t slot, int32_t next_token, std::span<const float> hidden);
+  // The hidden state of the token at `slot`, its position, and the token that follows it. Where an image follows, the
+  // block is told its placeholder: it guesses text only.
+  void add_row(kv::SequenceId id, int64_t slot, const RowPosition& position, int32_t next_token,
+               std::span<const float> hidden);
   // The draft of the row added last is wanted.
   void want_draft() { outputs_.push_back(static_cast<int32_t>(tokens_.size()) - 1); }
   int64_t n_rows() const { return static_cast<int64_t>(tokens_.size()); }
@@ -59,6 +62,7 @@ class DraftBlock {
 
   std::vector<kv::SequenceId> ids_;
   std::vector<int32_t> tokens_, sequences_, slots_, outputs_;
+  RowPositions positions_;
 };
 
 }  // namespace tempo9::engine

@@ -201,7 +201,8 @@ bool Speculator::add_pending(Sequence& sequence, bool is_drafted) {
   for (int64_t slot = state.pending_begin; slot < end; ++slot) {
     const auto row = std::span(state.pending)
                          .subspan(static_cast<size_t>((slot - state.pending_begin) * cols), static_cast<size_t>(cols));
-    block_->add_row(sequence.pages.value(), slot, sequence.tokens[static_cast<size_t>(slot) + 1], row);
+    block_->add_row(sequence.pages.value(), slot, sequence.images.position_at(slot),
+                    sequence.tokens[static_cast<size_t>(slot) + 1], row);
   }
   state.pending.clear();
   state.pending_begin = end;
@@ -251,8 +252,9 @@ void Speculator::draft_deeper(std::vector<Candidate*> drafting, DraftBlock::Outp
     for (size_t i = 0; i < drafting.size(); ++i) {
       const Sequence& sequence = *drafting[i]->sequence;
       // The row's own slot is that of the token before its last draft.
-      block_->add_row(sequence.pages.value(), sequence.n_computed - 1 + std::ssize(sequence.drafts),
-                      sequence.drafts.back(), output.hidden.row_span(rows[i]));
+      const int64_t slot = sequence.n_computed - 1 + std::ssize(sequence.drafts);
+      block_->add_row(sequence.pages.value(), slot, sequence.images.position_at(slot), sequence.drafts.back(),
+                      output.hidden.row_span(rows[i]));
       block_->want_draft();
     }
     output = block_->run();
