@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Answers that are held to a schema, by real models over HTTP, checked with the PyPI package jsonschema.
+"""Answers that are held to a schema, by real models over HTTP, checked with the PyPI package jsonschema[format-nongpl].
 
     harness/structured_output.py [--binary PATH] [--n 500] [--out DIR] [MODEL.gguf ...]
 
@@ -29,6 +29,7 @@ from served import Served, default_models, inspect, template_flags  # noqa: E402
 from structured_cases import FEATURES, PROMPTS, TOOLS  # noqa: E402
 
 MAX_TOKENS = 700
+VALIDATOR = jsonschema.Draft202012Validator
 
 
 class Server(Served):
@@ -73,7 +74,7 @@ def problem_of(text, schema):
         value = json.loads(text)
     except ValueError as error:
         return f"no JSON: {error}"
-    errors = list(jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker()).iter_errors(value))
+    errors = list(VALIDATOR(schema, format_checker=VALIDATOR.FORMAT_CHECKER).iter_errors(value))
     return f"{errors[0].json_path}: {errors[0].message}"[:300] if errors else None
 
 

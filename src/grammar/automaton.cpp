@@ -21,10 +21,13 @@ struct SameLength {
 constexpr std::array kSameLength = {SameLength{0, 0x7F}, SameLength{0x80, 0x7FF}, SameLength{0x800, 0xD7FF},
                                     SameLength{0xE000, 0xFFFF}, SameLength{0x10000, 0x10FFFF}};
 
+constexpr int64_t kNoWay = -1;
+
 }  // namespace
 
-void Automaton::add_node(bool is_text) {
+void Automaton::add_node(bool is_text, uint32_t room) {
   traits_.push_back(is_text ? kText : 0);
+  room_.push_back(room);
   begins_.push_back(static_cast<uint32_t>(edges_.size()));
 }
 
@@ -131,29 +134,32 @@ void AutomatonBuilder::add_characters(NodeId from, char32_t first, char32_t last
   }
 }
 
-bool AutomatonBuilder::is_productive(NodeId node, const std::vector<bool>& productive) const {
-  for (uint32_t i = nodes_[node].first_edge; i != kNone; i = links_[i].next) {
-    const Edge& edge = links_[i].edge;
-    if (edge.kind == Edge::Kind::kReturn) return true;
-    if (edge.kind == Edge::Kind::kCall && !productive[starts_[edge.rule]]) continue;
-    if (productive[edge.target]) return true;
-  }
-  return false;
+// The highest count with which the end of the rule can be reached through `edge`, kNoWay when it can't.
+int64_t AutomatonBuilder::room_behind(const Edge& edge, const std::vector<int64_t>& room) const {
+  if (edge.kind == Edge::Kind::kReturn) return Limits::kUnlimited;
+  if (edge.kind == Edge::Kind::kCall && room[starts_[edge.rule]] == kNoWay) return kNoWay;
+  const int64_t behind = room[edge.target];
+  const Limits& limits = limits_[edge.limits];
+  if (behind == kNoWay || edge.count != Edge::Count::kTake || limits.max == Limits::kUnlimited) return behind;
+  return std::min<int64_t>(limits.max, behind) - 1;
 }
 
-// Nodes from which the end of their rule can be reached.
-std::vector<bool> AutomatonBuilder::find_productive() const {
-  std::vector<bool> productive(nodes_.size(), false);
+// For each node the highest count with which the end of its rule can be reached from there.
+std::vector<int64_t> AutomatonBuilder::find_room() const {
+  std::vector<int64_t> room(nodes_.size(), kNoWay);
   for (bool changed = true; changed;) {
     changed = false;
     // Edges mostly lead to later nodes: backwards, few rounds are enough.
     for (size_t i = nodes_.size(); i-- > 0;) {
-      if (productive[i] || !is_productive(static_cast<NodeId>(i), productive)) continue;
-      productive[i] = true;
-      changed = true;
+      for (uint32_t link = nodes_[i].first_edge; link != kNone; link = links_[link].next) {
+        const int64_t behind = room_behind(links_[link].edge, room);
+        if (behind <= room[i]) continue;
+        room[i] = behind;
+        changed = true;
+      }
     }
   }
-  return productive;
+  return room;
 }
 
 // Looks for a call in a circle of edges that take nothing. (A circle without a call is harmless: it leads to states
@@ -203,19 +209,19 @@ Result<Automaton> AutomatonBuilder::build(RuleId root) && {
   if (recurses_on_the_left()) {
     return fail(ErrorCode::kInvalidInput, "a definition refers to itself without anything before");
   }
-  const std::vector<bool> productive = find_productive();
-  if (!productive[starts_[root]]) return fail(ErrorCode::kInvalidInput, "no value satisfies it");
+  const std::vector<int64_t> room = find_room();
+  if (room[starts_[root]] == kNoWay) return fail(ErrorCode::kInvalidInput, "no value satisfies it");
   Automaton out;
   out.edges_.reserve(links_.size());
   out.begins_.reserve(nodes_.size() + 1);
   out.traits_.reserve(nodes_.size());
-  for (const Node& node : nodes_) {
-    out.add_node(node.is_text);
+  out.room_.reserve(nodes_.size());
+  for (size_t n = 0; n < nodes_.size(); ++n) {
+    const Node& node = nodes_[n];
+    out.add_node(node.is_text, static_cast<uint32_t>(std::max<int64_t>(room[n], 0)));
     for (uint32_t i = node.first_edge; i != kNone; i = links_[i].next) {
       const Edge& edge = links_[i].edge;
-      const bool leads_on = edge.kind == Edge::Kind::kReturn || productive[edge.target];
-      const bool returns = edge.kind != Edge::Kind::kCall || productive[starts_[edge.rule]];
-      if (leads_on && returns) out.add_edge(edge);
+      if (room_behind(edge, room) != kNoWay) out.add_edge(edge);
     }
   }
   out.starts_ = std::move(starts_);

@@ -78,6 +78,8 @@ class Automaton {
   bool is_text(NodeId node) const { return (traits_[node] & kText) != 0; }
   bool takes_bytes(NodeId node) const { return (traits_[node] & kTakesBytes) != 0; }
   bool returns(NodeId node) const { return (traits_[node] & kReturns) != 0; }
+  // The end of its rule can be reached from here with a counter that stands at `count`.
+  bool has_room(NodeId node, uint32_t count) const { return count <= room_[node]; }
   // Has edges that take no byte.
   bool moves(NodeId node) const { return (traits_[node] & kMoves) != 0; }
   size_t n_nodes() const { return traits_.size(); }
@@ -87,12 +89,13 @@ class Automaton {
 
   // What the edges of a node are, to save looking at them.
   enum Trait : uint8_t { kText = 1, kTakesBytes = 2, kReturns = 4, kMoves = 8 };
-  void add_node(bool is_text);
+  void add_node(bool is_text, uint32_t room);
   void add_edge(const Edge& edge);
 
   std::vector<Edge> edges_;
   std::vector<uint32_t> begins_ = {0};
   std::vector<uint8_t> traits_;
+  std::vector<uint32_t> room_;  // the highest count that leaves a way to the end; Limits::kUnlimited: any
   std::vector<NodeId> starts_;
   std::vector<Limits> limits_;
   RuleId root_ = 0;
@@ -128,7 +131,8 @@ class AutomatonBuilder {
 
   bool is_full() const { return nodes_.size() > kMaxNodes; }
 
-  // Drops every edge from which no end can be reached, so that a matcher never runs into a dead end (counters aside).
+  // Drops every edge from which no end can be reached, and knows for each node how high a count may stand there, so
+  // that a matcher never runs into a dead end (minima aside).
   // Errors: kInvalidInput when nothing at all matches, or a rule can call itself without taking a byte;
   // kOutOfCapacity when there are too many nodes.
   Result<Automaton> build(RuleId root) &&;
@@ -149,8 +153,8 @@ class AutomatonBuilder {
 
   void add(NodeId from, const Edge& edge);
   uint32_t add_limits(Limits limits);
-  bool is_productive(NodeId node, const std::vector<bool>& productive) const;
-  std::vector<bool> find_productive() const;
+  int64_t room_behind(const Edge& edge, const std::vector<int64_t>& room) const;
+  std::vector<int64_t> find_room() const;
   bool recurses_on_the_left() const;
 
   std::vector<Node> nodes_;

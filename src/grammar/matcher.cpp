@@ -11,14 +11,20 @@
 namespace tempo9::grammar {
 namespace {
 
-// The counter behind an edge, or nothing where the edge is closed. Without a maximum, counting stops at the minimum:
-// then readings that differ only beyond it are equal.
-std::optional<uint32_t> count_behind(const Automaton& automaton, const Edge& edge, uint32_t count) {
+// The counter behind an edge, or nothing where the limits that the edge names close it. Without a maximum, counting
+// stops at the minimum: then readings that differ only beyond it are equal.
+std::optional<uint32_t> counted(const Automaton& automaton, const Edge& edge, uint32_t count) {
   if (edge.count == Edge::Count::kNothing) return count;
   const Limits& limits = automaton.limits(edge);
   if (edge.count == Edge::Count::kEnough) return count >= limits.min ? std::optional(count) : std::nullopt;
   if (limits.max == Limits::kUnlimited) return std::min(count + 1, limits.min);
   return count < limits.max ? std::optional(count + 1) : std::nullopt;
+}
+
+// The same, and nothing too where what must follow no longer has room under the maximum.
+std::optional<uint32_t> count_behind(const Automaton& automaton, const Edge& edge, uint32_t count) {
+  const std::optional<uint32_t> behind = counted(automaton, edge, count);
+  return behind && automaton.has_room(edge.target, *behind) ? behind : std::nullopt;
 }
 
 }  // namespace
@@ -105,7 +111,7 @@ class Matcher::Shared {
       const Stacks::Frame frame = stacks_.top(reading.stack);
       add({frame.node, frame.count, frame.below}, out);
     } else if (edge.kind == Edge::Kind::kCall) {
-      if (stacks_.depth(reading.stack) == kMaxDepth) return;
+      if (stacks_.depth(reading.stack) == kMaxDepth || !automaton_.has_room(edge.target, reading.count)) return;
       add({automaton_.start(edge.rule), 0, stacks_.push(reading.stack, edge.target, reading.count)}, out);
     } else if (const std::optional<uint32_t> count = count_behind(automaton_, edge, reading.count)) {
       add({edge.target, *count, reading.stack}, out);

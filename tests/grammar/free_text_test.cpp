@@ -90,5 +90,22 @@ TEST(FreeText, MayEndAnywhereAndBeginWithSomeCharactersOnly) {
   }
 }
 
+// Characters that may belong to a marker are counted late: none is let in that no longer has room.
+// Characters that may belong to a marker are counted late: none is let in that no longer has room.
+TEST(FreeText, ALimitLeavesRoomForWhatIsStillUncounted) {
+  const auto grammar = compile({{"\n</a>"}, {"</a>", "\n\n<"}, "\n", {0, 4}});
+  std::mt19937 random(3);
+  for (int walk = 0; walk < 500; ++walk) {
+    Matcher matcher(grammar);
+    std::string text;
+    for (int n_refused = 0; !matcher.can_end();) {
+      const char byte = "\n\n</a>x"[random() % 8];
+      n_refused = matcher.accept({&byte, 1}) ? 0 : n_refused + 1;
+      if (n_refused == 0) text += byte;
+      ASSERT_LT(n_refused, 1000) << "a dead end behind " << text;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tempo9::grammar

@@ -135,6 +135,7 @@ TEST(Schema, FaultsAreNamedWithTheirPlace) {
   EXPECT_EQ(refusal(R"({"minItems": 3, "maxItems": 2})"), "schema #/minItems: more than the maximum");
   EXPECT_EQ(refusal(R"({"pattern": "(a"})"), "schema #/pattern: an unmatched (");
   EXPECT_EQ(refusal(R"({"properties": {"a": false}, "required": ["a"]})"), "schema: no value satisfies it");
+  EXPECT_EQ(refusal(R"({"pattern": "^a{3}$", "maxLength": 2})"), "schema: no value satisfies it");
   EXPECT_EQ(refusal(R"([])"), "schema #: not an object or a boolean");
   EXPECT_EQ(refusal(R"({"enum": 3})"), "schema #/enum: not an array");
   EXPECT_EQ(refusal(R"({"allOf": [{"pattern": "a"}, {"pattern": "b"}]})"),

@@ -24,6 +24,8 @@ const char* const kSchemas[] = {
     R"({"type": "string", "maxLength": 10000})",
     R"({"type": "string", "pattern": "^[a-z]{1,3}(-[0-9]+)?$"})",
     R"({"type": "string", "pattern": "\\S", "maxLength": 9})",
+    R"({"type": "string", "pattern": "\\.py$", "maxLength": 6})",
+    R"json({"type": "string", "pattern": "^a*(bcd|é{2}f|gh)", "maxLength": 4})json",
     R"({"type": "string", "pattern": "^é*[^a-z\"]x|b$"})",
     R"({"type": "string", "format": "date"})",
     R"({"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 4})",
