@@ -16,6 +16,7 @@ void add_eval_command(CLI::App& app, int& exit_code);
 void add_tokenize_command(CLI::App& app, int& exit_code);
 void add_render_command(CLI::App& app, int& exit_code);
 void add_parse_command(CLI::App& app, int& exit_code);
+void add_tower_command(CLI::App& app, int& exit_code);
 void add_bench_command(CLI::App& app, int& exit_code);
 void add_reference_commands(CLI::App& app, int& exit_code);
 void add_bench_spec_command(CLI::App& bench, int& exit_code);  // a subcommand of bench

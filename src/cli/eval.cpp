@@ -14,6 +14,7 @@
 
 #include "backends/cpu/cpu.h"
 #include "backends/reference/reference.h"
+#include "base/mapped_file.h"
 #include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/evaluate.h"
@@ -21,6 +22,8 @@
 #include "cli/logging.h"
 #include "gguf/file.h"
 #include "models/model.h"
+#include "vision/decode/decode.h"
+#include "vision/tower.h"
 
 namespace tempo9::cli {
 namespace {
@@ -39,6 +42,8 @@ struct Flags {
   std::string kv_type;
   std::string graph;
   std::string embeddings;
+  std::string image;
+  std::string tower;
   int threads = 0;
   int64_t chunk = 512;
 };
@@ -209,6 +214,25 @@ Result<void> read_images(const std::string& path, const std::string& recording, 
   return {};
 }
 
+// The same from an image file: what the tower makes of it stands at the recording's image tokens.
+Result<void> encode_image(const Flags& flags, Input& input) {
+  T9_TRY(json, read_json(flags.expect));
+  if (!json.is_object() || !json.contains("image_token_id") || !json["image_token_id"].is_number_integer()) {
+    return fail(ErrorCode::kInvalidInput, fmt::format("{}: --image needs \"image_token_id\" there", flags.expect));
+  }
+  T9_TRY(file, MappedFile::open(flags.image));
+  auto image = vision::decode_image({reinterpret_cast<const uint8_t*>(file.bytes().data()), file.size()});
+  if (!image) return fail(std::move(image).error().context(flags.image));
+  T9_TRY(tower, vision::Tower::open(flags.tower, {.n_threads = flags.threads}));
+  T9_TRY(rows, tower->encode(*image, {}));
+  input.embeddings = std::move(rows.rows);
+  input.images = ImageRows{.token = json["image_token_id"].get<int32_t>(),
+                           .height = rows.grid.height,
+                           .width = rows.grid.width,
+                           .embeddings = {input.embeddings.data(), rows.grid.n_tokens(), rows.cols, rows.cols}};
+  return {};
+}
+
 // Reference logits lie beside the file that names their rows, in `name`.
 Result<Agreement> compare_with(const std::string& expect, const char* name, std::span<const float> logits,
                                int64_t n_vocab) {
@@ -273,6 +297,7 @@ Result<Json> run(const Flags& flags) {
 
   const bool compares = !flags.expect.empty();
   if (!flags.embeddings.empty()) T9_TRY_VOID(read_images(flags.embeddings, flags.expect, input));
+  if (!flags.image.empty()) T9_TRY_VOID(encode_image(flags, input));
   const EvaluateOptions options{.chunk = flags.chunk, .kv_type = kv_type, .images = input.images};
   if (compares) T9_TRY_VOID(check_expected(flags.expect, input, !flags.mtp.empty()));
   LogitsOutput logits(flags.logits, compares);
@@ -325,6 +350,12 @@ void add_eval_command(CLI::App& app, int& exit_code) {
   eval->add_option("--embeddings", flags->embeddings,
                    "Rows of f32 for the image tokens, of a recording that --expect names")
       ->needs(expect);
+  auto* tower = eval->add_option("--tower", flags->tower, "Vision tower that looks at --image");
+  eval->add_option("--image", flags->image,
+                   "Image for the image tokens of a recording that --expect names, instead of --embeddings")
+      ->needs(expect)
+      ->needs(tower)
+      ->excludes("--embeddings");
   eval->add_option("--chunk", flags->chunk, "Rows of one pass at most")
       ->check(CLI::Range(int64_t{1}, int64_t{65536}))
       ->capture_default_str();

@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
   add_render_command(app, exit_code);
   add_parse_command(app, exit_code);
   add_tokenize_command(app, exit_code);
+  add_tower_command(app, exit_code);
   add_reference_commands(app, exit_code);
   try {
     app.parse(argc, argv);

@@ -19,6 +19,7 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kFormat = "tempo9-tower";
 constexpr int64_t kMaxMetaBytes = 1 << 20;
 constexpr int64_t kMaxNumber = int64_t{1} << 40;
+constexpr int64_t kMaxPatches = 1 << 16;
 
 // Reads fields of an object; the first mistake is kept, and from then on everything reads as empty.
 class Fields {
@@ -36,12 +37,10 @@ class Fields {
     set_failure(fmt::format("needs the text \"{}\"", key));
     return {};
   }
-  int64_t number(const char* key, int64_t min) {
+  int64_t number(const char* key, int64_t min, int64_t max = kMaxNumber) {
     const Json* value = find(key);
-    if (value != nullptr && value->is_number_integer() && *value >= min && *value <= kMaxNumber) {
-      return value->get<int64_t>();
-    }
-    set_failure(fmt::format("needs the number \"{}\", at least {}", key, min));
+    if (value != nullptr && value->is_number_integer() && *value >= min && *value <= max) return value->get<int64_t>();
+    set_failure(fmt::format("needs the number \"{}\", {} to {}", key, min, max));
     return 0;
   }
   Result<void> status() const {
@@ -112,7 +111,7 @@ Result<std::vector<Bucket>> parse_buckets(const Json* array) {
   for (const Json& element : *array) {
     Fields fields(element, fmt::format("buckets[{}]", buckets.size()));
     Bucket bucket{.name = fields.text("name"),
-                  .n_patches = fields.number("patches", 1),
+                  .n_patches = fields.number("patches", 1, kMaxPatches),
                   .n_tokens = fields.number("tokens", 1),
                   .n_pixels = fields.number("pixels", 1)};
     T9_TRY_VOID(fields.status());

@@ -1,0 +1,57 @@
+#include "vision/low_priority_threads.h"
+
+#ifdef __linux__
+#include <sys/resource.h>
+#endif
+
+namespace tempo9::vision {
+namespace {
+
+// Where a core is wanted by decoding as well, the scheduler gives the tower about half of what it gives decoding (each
+// step of nice is a factor of 1.25).
+constexpr int kNice = 3;
+
+void lower_priority_of_this_thread() {
+#ifdef __linux__
+  const int nice = getpriority(PRIO_PROCESS, 0);
+  setpriority(PRIO_PROCESS, 0, nice + kNice);  // of the thread alone; failing changes nothing but the share
+#endif
+}
+
+}  // namespace
+
+LowPriorityThreads::LowPriorityThreads(int n_threads) : n_threads_(n_threads), thread_([this] { work(); }) {}
+
+LowPriorityThreads::~LowPriorityThreads() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void LowPriorityThreads::run(const std::function<void(ThreadPool&)>& f) {
+  std::unique_lock lock(mutex_);
+  task_ = &f;
+  changed_.notify_all();
+  changed_.wait(lock, [this] { return task_ == nullptr; });
+}
+
+void LowPriorityThreads::work() {
+  lower_priority_of_this_thread();
+  ThreadPool pool(n_threads_);
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return task_ != nullptr || stopping_; });
+    if (stopping_) return;
+    const auto& task = *task_;
+    lock.unlock();
+    task(pool);
+    lock.lock();
+    task_ = nullptr;
+    changed_.notify_all();
+  }
+}
+
+}  // namespace tempo9::vision
