@@ -237,6 +237,29 @@ TEST_F(Instruments, EvalRefusesIdsThatAreNone) {
   }
 }
 
+// From a projector to a tower that passed its three gates, and from an image to the recorded logits.
+TEST_F(Instruments, TowersAreExportedAndLookAtImages) {
+  const std::string folder = testing::reference_path("golden/qwen2vl");
+  T9_NEED_DATA(folder);
+  const std::string make = "tower export " + folder +
+                           "/mmproj.gguf --min-pixels 0 --max-pixels 20000 --threads 2 --model " + folder +
+                           "/model.gguf --out " + path("tower");
+  const Output made = run(make);
+  ASSERT_EQ(made.exit_code, 0) << run(make, true).text;
+  const Json gates = Json::parse(made.text)["gates"];
+  EXPECT_EQ(gates["residency"]["executor"], "cpu");
+  EXPECT_GE(gates["buckets"][0]["min_cosine"], 0.98);
+  EXPECT_LE(gates["end_to_end"]["mean_kl"], 0.02);
+  EXPECT_EQ(run(make).exit_code, 1);  // it exists already
+  const std::string look = "eval --gguf " + folder + "/model.gguf --expect " + folder + "/expect.json --tower ";
+  const Output looked = run(look + path("tower") + " --image " + folder + "/image.png");
+  ASSERT_EQ(looked.exit_code, 0);
+  EXPECT_LE(Json::parse(looked.text)["relative_rms"], 1.4e-2);
+  const Output lost = run(look + folder_.string() + " --image " + folder + "/image.png", true);
+  EXPECT_EQ(lost.exit_code, 1);
+  EXPECT_NE(lost.text.find("did you mean"), std::string::npos) << lost.text;
+}
+
 TEST_F(Instruments, ParseGivesTheAnswersParts) {
   const std::string text = write("answer.txt",
                                  "<think>\nHm.\n</think>\n\nOk.\n<tool_call>\n{\"name\": \"weather\", \"arguments\": "
