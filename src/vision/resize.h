@@ -8,7 +8,8 @@
 namespace tempo9::vision {
 
 // REQUIRES: width and height > 0, and the image is not empty. Columns first, then rows; a pass that changes nothing is
-// left out. Weights are 22-bit fixed point, as in Pillow's resize(), whose results this gives.
+// left out. Weights are 22-bit fixed point, as in Pillow's resize(), whose bytes each pass gives. (Pillow 13 does rows
+// first where that is less work; then single values differ by a level.)
 Image resize(const Image& image, int32_t width, int32_t height, Filter filter);
 
 }  // namespace tempo9::vision

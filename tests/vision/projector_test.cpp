@@ -95,7 +95,7 @@ TEST(Projector, WrongValuesAreNamed) {
   const auto count = [](uint32_t n) { return gguf::MetaValue(gguf::Scalar(n)); };
   expect_refused(edited(bytes, with_value("clip.vision.patch_size", count(0))), "clip.vision.patch_size");
   expect_refused(edited(bytes, with_value("clip.vision.block_count", count(4000000000u))), "clip.vision.block_count");
-  expect_refused(edited(bytes, with_value("clip.vision.block_count", count(3))), "3 values");
+  expect_refused(edited(bytes, with_value("clip.vision.block_count", count(3))), "must have 3");
   expect_refused(edited(bytes, with_value("clip.vision.embedding_length", count(64))), "has dimensions");
   expect_refused(edited(bytes, with_value("clip.vision.attention.head_count", count(5))), "5 heads");
   expect_refused(edited(bytes, with_value("clip.vision.projection_dim", count(33))), "has dimensions");

@@ -84,7 +84,7 @@ TEST_F(Towers, GiveEqualRowsForEqualIdentities) {
   ASSERT_TRUE(one && two && other);
   EXPECT_EQ((*one)->identity(), (*two)->identity());
   EXPECT_NE((*one)->identity(), (*other)->identity());
-  const Image image = make_sample_image(30, 50, 4);
+  const Image image = make_sample_image(12, 20, 4);
   EXPECT_EQ((*one)->encode(image, {})->rows, (*two)->encode(image, {})->rows);
   EXPECT_NE((*one)->encode(image, {})->rows.size(), (*other)->encode(image, {})->rows.size());
 }
