@@ -8,6 +8,7 @@
 #include "server/dialects/openai_responses_request.h"
 #include "server/prepare.h"
 #include "server/scripted_service.h"
+#include "vision/fake_encoder.h"
 
 namespace {
 
@@ -20,11 +21,15 @@ struct World {
       "{% for m in messages %}<turn>{{ m.role }}:{{ m.content }}{{ m.tool_calls | tojson }}{% endfor %}"
       "{{ tools | tojson }}<turn>assistant:",
       "<s>", "</s>");
+  testing::FakeEncoder encoder;
+  vision::ImageService image_service{encoder, {}};
+  server::ImageInput images{image_service, chat::find_image_markup(tokenizer).value()};
   server::ServerContext context{.engine = service,
                                 .tokenizer = tokenizer,
                                 .chat_format = format,
                                 .model = {.name = "fuzz", .created_s = 0, .context_length = 4096},
-                                .sampling_defaults = {}};
+                                .sampling_defaults = {},
+                                .images = &images};
   server::WorkerPool workers{1};
   grammar::GrammarCache grammars{4};
   server::ResponseStore responses{4, 1 << 20};

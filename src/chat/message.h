@@ -1,6 +1,7 @@
 // A conversation as every API dialect hands it on.
 #pragma once
 
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -28,10 +29,18 @@ struct Message {
   std::string name;
 };
 
+// An image as a client sent it. In a message's text its mark stands for it (images.h).
+struct ImagePart {
+  std::string mark;
+  std::shared_ptr<const std::string> file;  // bytes of the image's file
+  std::string field;                        // where the client put it, for errors
+};
+
 // What a template is rendered with.
 struct Conversation {
   std::vector<Message> messages;
-  std::vector<Json> tools;  // {"type":"function","function":{…}}, client key order
+  std::vector<ImagePart> images;  // those that the messages show, and maybe more
+  std::vector<Json> tools;        // {"type":"function","function":{…}}, client key order
   bool add_generation_prompt = true;
   // The prompt ends with the text of the last message, which is the assistant's: the answer goes on with it.
   bool continues_last = false;

@@ -69,27 +69,38 @@ Result<std::string> required_string(const Json& object, const char* key, const s
   return optional_string(object, key, path);
 }
 
+// What stands for an image: {"image_url": {"url"}}, or the URL alone. `detail` does not matter: an image has the size
+// that its tower gives it.
+Result<std::string> image_text(const Json& part, Role role, const std::string& path, ImageReader& images) {
+  const auto place = role == Role::kTool ? ImageReader::Place::kToolResult : ImageReader::Place::kMessage;
+  if (find_member(part, "file_id")) return images.refuse("file ids", place, path);
+  const Json* url = find_member(part, "image_url");
+  if (!url) return images.read_url("", place, path);
+  if (url->is_string()) return images.read_url(url->get_ref<const std::string&>(), place, path);
+  if (!url->is_object()) return wrong_type(path + ".image_url", "a string or an object", *url);
+  T9_TRY(text, required_string(*url, "url", path + ".image_url"));
+  return images.read_url(text, place, path);
+}
+
 // Text of one content part of a message of `role`.
-Result<std::string> part_text(const Json& part, Role role, const std::string& path) {
+Result<std::string> part_text(const Json& part, Role role, const std::string& path, ImageReader& images) {
   if (!part.is_object()) return wrong_type(path, "an object", part);
   T9_TRY(type, required_string(part, "type", path));
   if (type == "text" || type == "input_text" || type == "output_text") return required_string(part, "text", path);
   if (type == "refusal") return required_string(part, "refusal", path);
-  const bool is_image = type == "image_url" || type == "input_image";
-  if (is_image && role == Role::kTool) return std::string(kImageNote);
-  if (is_image) return unsupported_content(path, "image input needs a vision tower; start the server with --tower");
+  if (type == "image_url" || type == "input_image") return image_text(part, role, path, images);
   if (type == "input_audio" || type == "file" || type == "input_file")
     return unsupported_content(path, fmt::format("content parts of type '{}' are not supported", type));
   return wrong_value(path + ".type", fmt::format("Invalid value for '{}.type': '{}'.", path, type));
 }
 
 // A string, or parts whose texts are joined without a separator.
-Result<std::string> content_text(const Json& content, Role role, const std::string& path) {
+Result<std::string> content_text(const Json& content, Role role, const std::string& path, ImageReader& images) {
   if (content.is_string()) return content.get<std::string>();
   if (!content.is_array()) return wrong_type(path, "a string or an array of content parts", content);
   std::string text;
   for (size_t i = 0; i < content.size(); ++i) {
-    T9_TRY(piece, part_text(content[i], role, fmt::format("{}[{}]", path, i)));
+    T9_TRY(piece, part_text(content[i], role, fmt::format("{}[{}]", path, i), images));
     text += piece;
   }
   return text;
@@ -162,7 +173,7 @@ Result<Role> parse_role(const std::string& role, const std::string& path) {
                                        path, role));
 }
 
-Result<Message> parse_message(const Json& item, const std::string& path) {
+Result<Message> parse_message(const Json& item, const std::string& path, ImageReader& images) {
   if (!item.is_object()) return wrong_type(path, "an object", item);
   Message message;
   T9_TRY(role_name, required_string(item, "role", path));
@@ -172,7 +183,7 @@ Result<Message> parse_message(const Json& item, const std::string& path) {
   message.name = std::move(name);
   auto content = item.find("content");
   if (content != item.end() && !content->is_null()) {
-    T9_TRY(text, content_text(*content, role, path + ".content"));
+    T9_TRY(text, content_text(*content, role, path + ".content", images));
     message.content = std::move(text);
   }
   if (role == Role::kAssistant) T9_TRY_VOID(read_assistant_fields(item, path, message));
@@ -263,17 +274,27 @@ Result<Thinking> parse_thinking(const Json& body) {
 
 }  // namespace
 
-Result<std::vector<Message>> parse_openai_messages(const Json& messages) {
+Result<std::vector<Message>> parse_openai_messages(const Json& messages, ImageReader& images) {
   if (!messages.is_array()) return wrong_type("messages", "an array", messages);
   if (messages.empty()) return wrong_value("messages", "Invalid 'messages': at least one message is needed.");
   std::vector<Message> parsed;
   parsed.reserve(messages.size());
   for (size_t i = 0; i < messages.size(); ++i) {
-    T9_TRY(message, parse_message(messages[i], fmt::format("messages[{}]", i)));
+    T9_TRY(message, parse_message(messages[i], fmt::format("messages[{}]", i), images));
     parsed.push_back(std::move(message));
   }
   settle_tool_results(parsed);
   return parsed;
+}
+
+Result<std::vector<Message>> parse_openai_messages(const Json& messages) {
+  ImageReader none(/*can_see=*/false, 0);
+  return parse_openai_messages(messages, none);
+}
+
+Result<Conversation> parse_openai_conversation(const Json& body) {
+  ImageReader none(/*can_see=*/false, 0);
+  return parse_openai_conversation(body, none);
 }
 
 Result<std::vector<Json>> parse_openai_tools(const Json& tools) {
@@ -310,13 +331,14 @@ Result<void> read_template_kwargs(const Json& body, Conversation& conversation) 
   return {};
 }
 
-Result<Conversation> parse_openai_conversation(const Json& body) {
+Result<Conversation> parse_openai_conversation(const Json& body, ImageReader& images) {
   if (!body.is_object()) return wrong_type("body", "an object", body);
   Conversation conversation;
   const Json* messages = find_member(body, "messages");
   if (!messages) return missing("messages");
-  T9_TRY(parsed, parse_openai_messages(*messages));
+  T9_TRY(parsed, parse_openai_messages(*messages, images));
   conversation.messages = std::move(parsed);
+  conversation.images = images.take();
   if (const Json* tools = find_member(body, "tools")) {
     T9_TRY(parsed_tools, parse_openai_tools(*tools));
     conversation.tools = std::move(parsed_tools);

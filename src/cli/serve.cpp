@@ -15,6 +15,7 @@
 #include "cli/served_model.h"
 #include "cli/start_summary.h"
 #include "cli/stop_signals.h"
+#include "cli/vision_input.h"
 #include "engine/engine.h"
 #include "server/server.h"
 
@@ -47,6 +48,7 @@ void raise_descriptor_limit() {
 
 Result<void> run_server(const ServeOptions& options, kv::disk::Options disk, StopSignals& signals) {
   T9_TRY(served, load_served_model(options, std::move(disk)));
+  T9_TRY(vision, open_vision(options, served));
   log_warnings(served);
   T9_TRY(engine, engine::Engine::create(*served.backend, served.model, *served.tokenizer, served.engine_options));
   const server::ServerContext context{
@@ -55,6 +57,7 @@ Result<void> run_server(const ServeOptions& options, kv::disk::Options disk, Sto
       .chat_format = served.chat_format,
       .model = make_model_card(served.file, served.model.info, served.name, engine->context_length()),
       .sampling_defaults = read_sampling_defaults(served.file->metadata()),
+      .images = vision.get(),
       .logs_text = options.log_text};
   T9_TRY(server, server::Server::start(context, {.port = options.port, .limits = {}}));
   signals.expect();  // whoever reads the summary may stop the server
@@ -81,10 +84,6 @@ int list_ollama() {
 }  // namespace
 
 int serve(const ServeOptions& options) {
-  if (!options.missing_flag.empty()) {
-    fmt::print(stderr, "tempo9: error: {} is not available in this version\n", options.missing_flag);
-    return kExitUsage;
-  }
   if (options.list_ollama) return list_ollama();
   if (options.gguf.empty() == options.ollama.empty()) {
     fmt::print(stderr, "tempo9: error: {}; try 'tempo9 --gguf FILE', or 'tempo9 --help'\n",

@@ -11,11 +11,6 @@ namespace tempo9::cli {
 
 namespace {
 
-// Hidden from the help, and known, so that it is refused by name.
-void add_missing_flag(CLI::App& app, ServeOptions& options, const std::string& flag) {
-  app.add_option_function<std::string>(flag, [&options, flag](auto&&) { options.missing_flag = flag; })->group("");
-}
-
 // Checks without the text that CLI11 would put between the flag and what it means.
 CLI::Validator in_range(int64_t min, int64_t max) {
   CLI::Range range(min, max);
@@ -55,6 +50,9 @@ void add_model_options(CLI::App& app, ServeOptions& options) {
          "--graph", options.graph,
          "File with the model's compute graph, made if it is not there; off: none; default: in the cache folder")
       ->type_name("PATH")
+      ->group("Model");
+  app.add_option("--tower", options.tower, "Folder of the vision tower that looks at images (tempo9 tower export)")
+      ->type_name("DIR")
       ->group("Model");
   app.add_option("--name", options.name, "What the model lists report; default: the file's name, or Ollama's")
       ->type_name("STRING")
@@ -120,7 +118,6 @@ void add_serve_options(CLI::App& app, ServeOptions& options) {
   add_model_options(app, options);
   add_serving_options(app, options);
   add_compute_options(app, options);
-  add_missing_flag(app, options, "--tower");
 }
 
 }  // namespace tempo9::cli

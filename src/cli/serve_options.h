@@ -11,6 +11,7 @@ struct ServeOptions {
   std::string gguf;
   std::string ollama;        // a model of Ollama's store, instead of `gguf`
   bool list_ollama = false;  // print that store and end
+  std::string tower;         // folder of the vision tower; empty: images are refused
   std::string name;
   std::string chat_template;  // path; empty: the model file's own
   std::string graph;          // path of the compute graph; "off"; empty: in the cache folder
@@ -24,8 +25,6 @@ struct ServeOptions {
   std::string backend = "cpu";
   std::string log_level = "info";
   bool log_text = false;
-  // A flag that this version does not have, if one was given: a usage error.
-  std::string missing_flag;
 };
 
 // Adds the flags; `options` outlives `app`.

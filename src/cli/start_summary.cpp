@@ -51,6 +51,10 @@ std::string describe_context(const ServedModel& served, const ServeOptions& opti
   return fmt::format("{} tokens (--max-length {} clamped to what the model declares)", trained, options.max_length);
 }
 
+std::string describe_images(const ServeOptions& options) {
+  return options.tower.empty() ? "" : fmt::format("  images   looked at by {}\n", options.tower);
+}
+
 }  // namespace
 
 void print_start_summary(const ServedModel& served, const ServeOptions& options, int64_t context_length,
@@ -62,6 +66,7 @@ void print_start_summary(const ServedModel& served, const ServeOptions& options,
              "tempo9 {}\n"
              "  model    {} ({}, {:.3g}B parameters, {}, mostly {})\n"
              "  context  {}\n"
+             "{}"
              "  compute  {}, {} requests at once\n"
              "  memory   weights {}; up to {} for the rest: {}\n"
              "  reuse    earlier prompts and answers are kept in half of that{}\n"
@@ -70,7 +75,7 @@ void print_start_summary(const ServedModel& served, const ServeOptions& options,
              "[{{\"role\":\"user\",\"content\":\"Hello!\"}}]}}'\n\n",
              TEMPO9_VERSION, served.name, info.architecture, static_cast<double>(info.n_parameters) / 1e9,
              human_bytes(file_bytes), main_dtype(*served.file), describe_context(served, options, context_length),
-             served.backend->description(), options.max_batch, human_bytes(file_bytes),
+             describe_images(options), served.backend->description(), options.max_batch, human_bytes(file_bytes),
              human_bytes(static_cast<double>(served.engine_options.memory_bytes)), describe_cache(served),
              describe_disk(served), url, url);
 }

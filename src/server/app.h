@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "grammar/cache.h"
+#include "server/limits.h"
 #include "server/response_store.h"
 #include "server/server.h"
 #include "server/worker_pool.h"
@@ -20,6 +21,9 @@ struct App {
   ResponseStore& responses;
   const std::vector<int32_t> marker_tokens;  // control tokens that are shown as text: prepare.h
 };
+
+// For the images of one request.
+inline chat::ImageReader make_image_reader(const App& app) { return {app.context.images != nullptr, kMaxImages}; }
 
 // Of the program.
 std::string_view version();

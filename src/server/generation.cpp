@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -25,7 +26,20 @@ struct Started {
   std::optional<http::Response> at_once;  // the whole answer, in place of the above
 };
 
-using Preparation = Deferred<Result<Started>>;
+// What is made for one client, up to the engine's queue.
+struct Preparation : Deferred<Result<Started>> {
+  // The client has gone: what was started for it ends.
+  void abandon();
+  // The rows of the request's images are on their way.
+  void wait_for_images(vision::ImageService& service, std::shared_ptr<vision::ImageService::Request> request);
+
+ private:
+  void cancel_images();
+
+  std::mutex mutex_;
+  vision::ImageService* service_ = nullptr;
+  std::shared_ptr<vision::ImageService::Request> images_;
+};
 
 void cancel(const std::vector<Choice>& choices) {
   for (const Choice& choice : choices) {
@@ -36,6 +50,30 @@ void cancel(const std::vector<Choice>& choices) {
 // What was started for a client that has gone.
 void cancel(std::optional<Result<Started>> started) {
   if (started && *started) cancel((*started)->choices);
+}
+
+void Preparation::abandon() {
+  server::cancel(cancel());
+  cancel_images();
+}
+
+void Preparation::wait_for_images(vision::ImageService& service,
+                                  std::shared_ptr<vision::ImageService::Request> request) {
+  {
+    const std::lock_guard hold(mutex_);
+    service_ = &service;
+    images_ = std::move(request);
+  }
+  if (is_cancelled()) cancel_images();
+}
+
+void Preparation::cancel_images() {
+  std::shared_ptr<vision::ImageService::Request> images;
+  {
+    const std::lock_guard hold(mutex_);
+    images = std::exchange(images_, nullptr);
+  }
+  if (images) service_->cancel(*images);
 }
 
 // All of them or, when there is no room for one, none.
@@ -52,20 +90,43 @@ Result<std::vector<Choice>> submit(std::vector<Prepared> prepared, engine::Servi
   return choices;
 }
 
-Result<Started> start(http::Request request, const GenerationDialect& dialect, const App& app,
-                      const Preparation& preparation) {
-  const Sender sender{.request_id = request.id, .client = request.client};
+// A request on its way to the engine's queue, complete but for the rows of its images.
+struct Ready {
+  std::vector<Prepared> prepared;
+  std::unique_ptr<AnswerWriter> writer;
+  Sender sender;
+  std::optional<http::Response> at_once;  // the whole answer, in place of the above
+};
+
+Result<Ready> make_ready(http::Request request, const GenerationDialect& dialect, const App& app,
+                         const Preparation& preparation) {
+  Sender sender{.request_id = request.id, .client = request.client};
   T9_TRY(chat_request, dialect.parse(std::move(request.body), app));
   chat_request.debug_cache = request.header("x-tempo9-debug") == "cache";
-  if (chat_request.residency != Residency::kNone) return Started{.at_once = dialect.write_residency(chat_request)};
+  if (chat_request.residency != Residency::kNone) return Ready{.at_once = dialect.write_residency(chat_request)};
   T9_TRY(prepared, prepare(chat_request, app, sender, [&preparation] { return preparation.is_cancelled(); }));
   auto writer = dialect.make_writer(chat_request, app, sender.request_id);
   writer->note_prompt(prepared.front().engine_request.prompt);
-  const auto n_tokens = static_cast<int64_t>(prepared.front().engine_request.prompt.size());
-  T9_TRY(choices, submit(std::move(prepared), app.context.engine));
-  spdlog::debug("event=submitted request={} client={} prompt_tokens={} choices={}", sender.request_id, sender.client,
-                n_tokens, choices.size());
-  return Started{.choices = std::move(choices), .writer = std::move(writer), .prompt_tokens = n_tokens};
+  return Ready{.prepared = std::move(prepared), .writer = std::move(writer), .sender = std::move(sender)};
+}
+
+Result<Started> start(Ready ready, const App& app) {
+  if (ready.at_once) return Started{.at_once = std::move(ready.at_once)};
+  const auto n_tokens = static_cast<int64_t>(ready.prepared.front().engine_request.prompt.size());
+  T9_TRY(choices, submit(std::move(ready.prepared), app.context.engine));
+  spdlog::debug("event=submitted request={} client={} prompt_tokens={} choices={}", ready.sender.request_id,
+                ready.sender.client, n_tokens, choices.size());
+  return Started{.choices = std::move(choices), .writer = std::move(ready.writer), .prompt_tokens = n_tokens};
+}
+
+// `rows`: of the images of each choice's prompt, which is one and the same.
+Result<Started> start_with_images(Ready ready, const Result<vision::ImageService::Rows>& rows, const App& app) {
+  if (!rows) return std::unexpected(rows.error());
+  for (Prepared& prepared : ready.prepared) {
+    std::vector<engine::PromptImage>& images = prepared.engine_request.images;
+    for (size_t i = 0; i < images.size(); ++i) images[i].rows = {(*rows)[i], &(*rows)[i]->rows};
+  }
+  return start(std::move(ready), app);
 }
 
 class GenerationAnswer : public http::Answer {
@@ -73,15 +134,14 @@ class GenerationAnswer : public http::Answer {
   GenerationAnswer(http::Request request, const GenerationDialect& dialect, const App& app)
       : request_id_(request.id), dialect_(dialect), preparation_(std::make_shared<Preparation>()) {
     app.workers.post([request = std::move(request), &dialect, &app, preparation = preparation_]() mutable {
-      if (preparation->is_cancelled()) return;
-      cancel(preparation->finish(run_start(std::move(request), dialect, app, *preparation)));
+      if (!preparation->is_cancelled()) run(std::move(request), dialect, app, preparation);
     });
   }
 
   ~GenerationAnswer() override {
     notify({});
     if (!ended_) spdlog::info("event=client_left request={}", request_id_);
-    if (!ended_) cancel(preparation_->cancel());
+    if (!ended_) preparation_->abandon();
     cancel(choices_);
   }
 
@@ -114,12 +174,29 @@ class GenerationAnswer : public http::Answer {
   std::string keep_alive() override { return writer_ ? writer_->keep_alive() : std::string(); }
 
  private:
-  // The last catch of a worker's job: whatever a library throws ends the request, not the server.
-  static Result<Started> run_start(http::Request request, const GenerationDialect& dialect, const App& app,
-                                   const Preparation& preparation) {
+  static void run(http::Request request, const GenerationDialect& dialect, const App& app,
+                  const std::shared_ptr<Preparation>& preparation) {
     const std::string id = request.id;
+    auto ready = caught(id, [&] { return make_ready(std::move(request), dialect, app, *preparation); });
+    if (!ready) return cancel(preparation->finish(std::unexpected(std::move(ready).error())));
+    if (ready->prepared.empty() || ready->prepared.front().images.empty()) {
+      return cancel(preparation->finish(caught(id, [&] { return start(*std::move(ready), app); })));
+    }
+    // The rows may be there at once, or come on the image service's thread.
+    const std::vector<vision::SeenImage> images = ready->prepared.front().images;
+    const auto shared = std::make_shared<Ready>(*std::move(ready));
+    auto request_of_images = app.context.images->service.encode(
+        images, [shared, preparation, id, &app](const Result<vision::ImageService::Rows>& rows) {
+          cancel(preparation->finish(caught(id, [&] { return start_with_images(std::move(*shared), rows, app); })));
+        });
+    preparation->wait_for_images(app.context.images->service, std::move(request_of_images));
+  }
+
+  // The last catch of a worker's job: whatever a library throws ends the request, not the server.
+  template <class Job>
+  static auto caught(const std::string& id, Job job) -> decltype(job()) {
     try {
-      return start(std::move(request), dialect, app, preparation);
+      return job();
     } catch (const std::exception& e) {
       spdlog::error("event=prepare_failed request={} what=\"{}\"", id, e.what());
       return fail(ErrorCode::kInternal, "The request could not be prepared.");

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 
 namespace tempo9::server {
 
@@ -32,6 +33,9 @@ inline constexpr size_t kMaxJsonDepth = 512;
 // Of one object. Finding a field walks the keys; a logit_bias over the largest vocabulary (262,144) fits.
 inline constexpr size_t kMaxJsonKeys = 300'000;
 inline constexpr size_t kMaxStopStrings = 16;
+// Of one request. Histories carry every screenshot of a long session.
+inline constexpr size_t kMaxImages = 256;
+inline constexpr int64_t kMaxImagePixels = 1'000'000'000;
 // Grammars of schemas and tools that are kept compiled; a large one takes some megabytes.
 inline constexpr size_t kKeptGrammars = 64;
 // Responses that clients may go on from, and the text of them together.

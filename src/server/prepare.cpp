@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "chat/images.h"
 #include "chat/prompt_tokens.h"
 #include "server/output_constraint.h"
 #include "server/truncation.h"
@@ -102,6 +103,8 @@ AnswerOptions answer_options(const ChatRequest& request, const chat::tools::Dial
 // A prompt, and what follows from it.
 struct Prompt {
   std::vector<int32_t> ids;
+  std::vector<engine::PromptImage> images;  // without their rows
+  std::vector<vision::SeenImage> seen;      // the same images
   AnswerOptions answer;
   engine::Constraint constraint;
 };
@@ -125,19 +128,80 @@ Result<std::vector<int32_t>> encode_behind(const std::vector<int32_t>& begin, co
   return ids;
 }
 
+// A rendered prompt whose images were looked at.
+struct Shown {
+  chat::Rendered rendered;
+  std::vector<vision::SeenImage> seen;  // in the prompt's order
+};
+
+Result<std::vector<vision::SeenImage>> look_at(const std::vector<chat::ImagePart>& images, const ImageInput& input,
+                                               const std::function<bool()>& is_cancelled) {
+  std::vector<vision::SeenImage> seen;
+  int64_t n_pixels = 0;
+  for (const chat::ImagePart& image : images) {
+    if (is_cancelled()) return fail(ErrorCode::kCancelled, "The client has gone.");
+    auto looked = input.service.look_at(image.file);
+    if (!looked) return fail(std::move(looked).error().with_field(image.field));
+    n_pixels += looked->n_pixels;
+    seen.push_back(*std::move(looked));
+  }
+  if (n_pixels > kMaxImagePixels) {
+    return fail(Error(ErrorCode::kInvalidInput,
+                      fmt::format("The images have {} pixels together, {} are allowed.", n_pixels, kMaxImagePixels))
+                    .with_field(images.front().field)
+                    .with_reason("invalid_image"));
+  }
+  return seen;
+}
+
+Result<Shown> render(const chat::Conversation& conversation, const ServerContext& context,
+                     const std::function<bool()>& is_cancelled) {
+  T9_TRY(rendered, context.chat_format.render(conversation));
+  if (is_cancelled()) return fail(ErrorCode::kCancelled, "The client has gone.");
+  const std::vector<chat::ImagePart> images = chat::shown_images(conversation);
+  if (images.empty()) return Shown{.rendered = std::move(rendered), .seen = {}};
+  T9_TRY(seen, look_at(images, *context.images, is_cancelled));
+  T9_TRY(placed, chat::place_images(std::move(rendered), images, context.images->markup));
+  Shown shown{.rendered = std::move(placed.rendered), .seen = {}};
+  for (const size_t i : placed.order) shown.seen.push_back(seen[i]);
+  return shown;
+}
+
+// Makes the images' rows of the single placeholders among `ids`; those before `first` are others'.
+Result<std::vector<engine::PromptImage>> make_room_for_images(std::vector<int32_t>& ids, size_t first,
+                                                              const std::vector<vision::SeenImage>& seen,
+                                                              const ServerContext& context) {
+  std::vector<engine::PromptImage> images;
+  if (seen.empty()) return images;
+  std::vector<int64_t> counts;
+  for (const vision::SeenImage& image : seen) counts.push_back(image.grid.n_tokens());
+  T9_TRY(begins, chat::expand_placeholders(ids, first, context.images->markup.placeholder_id, counts));
+  for (size_t i = 0; i < seen.size(); ++i) {
+    images.push_back({.begin = begins[i],
+                      .height = seen[i].grid.height,
+                      .width = seen[i].grid.width,
+                      .rows = nullptr,
+                      .digest = seen[i].digest});
+  }
+  return images;
+}
+
 Result<Prompt> prepare_conversation(const ChatRequest& request, const App& app, const Sender& sender,
                                     const std::function<bool()>& is_cancelled) {
   const ServerContext& context = app.context;
   struct Attempt {
     std::string text;
     std::vector<int32_t> ids;
+    std::vector<engine::PromptImage> images;
+    std::vector<vision::SeenImage> seen;
   };
   const auto attempt = [&](const chat::Conversation& conversation) -> Result<Attempt> {
-    T9_TRY(rendered, context.chat_format.render(conversation));
-    if (is_cancelled()) return fail(ErrorCode::kCancelled, "The client has gone.");
-    T9_TRY(ids,
-           encode_behind(request.context, rendered, context.tokenizer, context.engine.context_length(), is_cancelled));
-    return Attempt{std::move(rendered.text), std::move(ids)};
+    T9_TRY(shown, render(conversation, context, is_cancelled));
+    const int64_t context_length = context.engine.context_length();
+    T9_TRY(ids, encode_behind(request.context, shown.rendered, context.tokenizer, context_length, is_cancelled));
+    T9_TRY(images, make_room_for_images(ids, request.context.size(), shown.seen, context));
+    if (std::ssize(ids) >= context_length) return fail(does_not_fit(std::ssize(ids), context_length));
+    return Attempt{std::move(shown.rendered.text), std::move(ids), std::move(images), std::move(shown.seen)};
   };
   auto made = attempt(request.conversation);
   if (!made && made.error().overflow() && request.drops_oldest) {
@@ -151,7 +215,8 @@ Result<Prompt> prepare_conversation(const ChatRequest& request, const App& app, 
       .start = answer.parser.start,
       .may_reason = context.chat_format.has_reasoning() && !ends_with(made->text, answer.dialect->reasoning_close)};
   T9_TRY(constraint, make_constraint(request, beginning, app.grammars));
-  return Prompt{std::move(made->ids), std::move(answer), std::move(constraint)};
+  return Prompt{std::move(made->ids), std::move(made->images), std::move(made->seen), std::move(answer),
+                std::move(constraint)};
 }
 
 // The model's text is the answer as it is: nothing is read out of it.
@@ -163,7 +228,7 @@ Result<Prompt> prepare_raw(const ChatRequest& request, const RawPrompt& raw, con
   T9_TRY(ids, encode_behind(raw.ids, rendered, context.tokenizer, context.engine.context_length(), is_cancelled));
   const AnswerBeginning beginning{.dialect = *chat::tools::find_dialect("generic")};
   T9_TRY(constraint, make_constraint(request, beginning, app.grammars));
-  return Prompt{std::move(ids), {}, std::move(constraint)};
+  return Prompt{std::move(ids), {}, {}, {}, std::move(constraint)};
 }
 
 Result<std::vector<Prompt>> prepare_prompts(const ChatRequest& request, const App& app, const Sender& sender,
@@ -189,6 +254,7 @@ Prepared finish(const ChatRequest& request, const Prompt& prompt, int64_t choice
   return {.engine_request = {.id = sender.request_id,
                              .client = sender.client,
                              .prompt = prompt.ids,
+                             .images = prompt.images,
                              .max_tokens = request.max_tokens.value_or(0),
                              .sampling = std::move(sampling),
                              .stop = is_raw ? request.stop : std::vector<std::string>(),
@@ -197,6 +263,7 @@ Prepared finish(const ChatRequest& request, const Prompt& prompt, int64_t choice
                              .top_logprobs = request.top_logprobs,
                              .shown_control = app.marker_tokens,
                              .ignore_end = false},
+          .images = prompt.seen,
           .answer = prompt.answer};
 }
 
@@ -217,10 +284,11 @@ Result<std::vector<Prepared>> prepare(const ChatRequest& request, const App& app
 
 Result<int64_t> count_prompt_tokens(const ChatRequest& request, const ServerContext& context,
                                     const std::function<bool()>& is_cancelled) {
-  T9_TRY(rendered, context.chat_format.render(request.conversation));
+  T9_TRY(shown, render(request.conversation, context, is_cancelled));
   tokenizer::EncodeOptions options;
   options.is_cancelled = is_cancelled;
-  T9_TRY(prompt, chat::encode_prompt(context.tokenizer, rendered, options));
+  T9_TRY(prompt, chat::encode_prompt(context.tokenizer, shown.rendered, options));
+  T9_TRY_VOID(make_room_for_images(prompt, 0, shown.seen, context));
   return static_cast<int64_t>(prompt.size());
 }
 

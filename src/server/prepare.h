@@ -23,12 +23,13 @@ struct Sender {
 
 struct Prepared {
   engine::Request engine_request;
+  std::vector<vision::SeenImage> images;  // those of the request, whose rows are still to be had
   AnswerOptions answer;
 };
 
 // One for each choice, prompt by prompt. May take long (a megabyte of prompt is tokenized here): not for network
 // threads. `is_cancelled` is asked now and then. Errors: the template's and the tokenizer's; kInvalidInput with
-// overflow() when the prompt leaves no room for a token.
+// overflow() when the prompt leaves no room for a token, with the reason invalid_image for an image that is none.
 Result<std::vector<Prepared>> prepare(const ChatRequest& request, const App& app, const Sender& sender,
                                       const std::function<bool()>& is_cancelled);
 

@@ -9,9 +9,11 @@
 
 #include "base/result.h"
 #include "chat/chat_format.h"
+#include "chat/images.h"
 #include "engine/service.h"
 #include "server/limits.h"
 #include "tokenizer/tokenizer.h"
+#include "vision/image_service.h"
 
 namespace tempo9::server {
 
@@ -44,6 +46,12 @@ struct SamplingDefaults {
   std::optional<double> repetition_penalty;
 };
 
+// How the model is shown images.
+struct ImageInput {
+  vision::ImageService& service;
+  chat::ImageMarkup markup;
+};
+
 // What requests are served with. All of it outlives the server.
 struct ServerContext {
   engine::Service& engine;
@@ -51,7 +59,8 @@ struct ServerContext {
   const chat::ChatFormat& chat_format;
   ModelCard model;
   SamplingDefaults sampling_defaults;
-  bool logs_text = false;  // what models write; never without the user's asking
+  const ImageInput* images = nullptr;  // null: there is no vision tower
+  bool logs_text = false;              // what models write; never without the user's asking
 };
 
 struct ServerOptions {

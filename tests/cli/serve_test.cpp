@@ -115,6 +115,7 @@ TEST(Serve, SaysInOneLineWhatIsWrongAndTheWayOut) {
            {{folder}, 1, "is a directory"},
            {{empty}, 1, "empty.gguf"},
            {{"--isa", "mmx", golden_model()}, 1, "mmx"},
+           {{"--tower", folder, golden_model()}, 1, "takes no images: its vocabulary has no tokens for them"},
        }) {
     Process process(use.arguments);
     const std::string text = process.wait_end();

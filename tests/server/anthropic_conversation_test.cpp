@@ -14,7 +14,8 @@ using chat::Role;
 std::vector<Message> read(std::string_view body) {
   const Json document = Json::parse(body);
   FieldReader fields(document);
-  std::vector<Message> messages = read_anthropic_messages(fields);
+  chat::ImageReader images(/*can_see=*/false, 0);
+  std::vector<Message> messages = read_anthropic_messages(fields, images);
   const auto result = fields.result();
   EXPECT_TRUE(result) << result.error().message();
   return messages;

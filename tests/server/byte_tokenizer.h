@@ -1,4 +1,5 @@
-// A tokenizer whose ids are bytes, with three control tokens: enough to see what a prompt is made of.
+// A tokenizer whose ids are bytes, with control tokens, those of images among them: enough to see what a prompt is made
+// of.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +15,9 @@ class ByteTokenizer : public tokenizer::Tokenizer {
   static constexpr int32_t kBos = 256;
   static constexpr int32_t kEos = 257;
   static constexpr int32_t kTurn = 258;
-  static constexpr std::array<std::string_view, 3> kControl = {"<s>", "</s>", "<turn>"};
+  static constexpr int32_t kImagePad = 260;
+  static constexpr std::array<std::string_view, 6> kControl = {
+      "<s>", "</s>", "<turn>", "<|vision_start|>", "<|image_pad|>", "<|vision_end|>"};
 
   bool with_bos = true;
 
@@ -33,13 +36,13 @@ class ByteTokenizer : public tokenizer::Tokenizer {
     return ids;
   }
 
-  int64_t n_tokens() const override { return 259; }
+  int64_t n_tokens() const override { return kBos + static_cast<int64_t>(kControl.size()); }
   std::string_view piece(int32_t id, bool special) const override {
     if (id >= 0 && id < 256) return {&bytes_[static_cast<size_t>(id)], 1};
     return special ? token_text(id) : std::string_view();
   }
   std::string_view token_text(int32_t id) const override {
-    if (id >= kBos && id <= kTurn) return kControl[static_cast<size_t>(id - kBos)];
+    if (id >= kBos && id < n_tokens()) return kControl[static_cast<size_t>(id - kBos)];
     return piece(id, false);
   }
   tokenizer::TokenType type(int32_t id) const override {

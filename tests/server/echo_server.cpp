@@ -1,7 +1,9 @@
 // A server whose model says what the last message of the user, or of a tool, says: client libraries and agents can be
 // tried with any answer, tool calls and thoughts in the hermes-json form included.
 //
-//   echo_server [PORT] [--context N]      prints its address to stderr; ends on SIGINT or SIGTERM
+//   echo_server [PORT] [--context N] [--images]      prints its address to stderr; ends on SIGINT or SIGTERM
+//
+// With --images it takes images, and says how many there were and how many rows the last one has.
 #include <fmt/format.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
@@ -16,6 +18,7 @@
 #include "server/byte_tokenizer.h"
 #include "server/scripted_service.h"
 #include "server/server.h"
+#include "vision/fake_encoder.h"
 
 namespace tempo9::testing {
 namespace {
@@ -92,7 +95,11 @@ class EchoService : public engine::Service {
                         .completion_tokens = 0};
     const int64_t room = context_length_ - usage.prompt_tokens;
     const int64_t limit = stream->request.max_tokens > 0 ? std::min(stream->request.max_tokens, room) : room;
-    const std::string text = answer_to(turns_of(tokenizer_, prompt));
+    std::string text = answer_to(turns_of(tokenizer_, prompt));
+    if (const auto& images = stream->request.images; !images.empty()) {
+      text = fmt::format("{} images, the last of {} by {} rows: {}", images.size(), images.back().height,
+                         images.back().width, text);
+    }
     for (size_t begin = 0; begin < text.size() && usage.completion_tokens < limit; ++usage.completion_tokens) {
       const size_t end = end_of_piece(text, begin);
       engine::Event event = text_event(text.substr(begin, end - begin));
@@ -125,9 +132,12 @@ class EchoService : public engine::Service {
 int run(int argc, char** argv) {
   uint16_t port = 0;
   int64_t context_length = 1'000'000;
+  bool has_images = false;
   for (int i = 1; i < argc; ++i) {
     if (std::string_view(argv[i]) == "--context" && i + 1 < argc) {
       context_length = std::atoll(argv[++i]);
+    } else if (std::string_view(argv[i]) == "--images") {
+      has_images = true;
     } else {
       port = static_cast<uint16_t>(std::atoi(argv[i]));
     }
@@ -143,6 +153,9 @@ int run(int argc, char** argv) {
   const ByteTokenizer tokenizer;
   EchoService service(tokenizer, context_length);
   const auto format = chat::ChatFormat::from_source(kTemplate, "<s>", "</s>");
+  FakeEncoder encoder;
+  vision::ImageService image_service(encoder, {});
+  const server::ImageInput images{image_service, chat::find_image_markup(tokenizer).value()};
   auto server = server::Server::start({.engine = service,
                                        .tokenizer = tokenizer,
                                        .chat_format = format,
@@ -152,7 +165,8 @@ int run(int argc, char** argv) {
                                                  .digest = std::string(64, '0'),
                                                  .family = "llama",
                                                  .quantization = "F32"},
-                                       .sampling_defaults = {}},
+                                       .sampling_defaults = {},
+                                       .images = has_images ? &images : nullptr},
                                       {.port = port, .limits = {}});
   if (!server) {
     fmt::print(stderr, "echo_server: {}\n", server.error().message());

@@ -334,7 +334,7 @@ const BadBody kBadBodies[] = {
      "stop"},
     {"{" MSG R"(,"logit_bias":{"x":1}})", "invalid_value", "logit_bias.x"},
     {"{" MSG R"(,"logit_bias":{"-1":1}})", "invalid_value", "logit_bias.-1"},
-    {"{" MSG R"(,"logit_bias":{"259":1}})", "invalid_value", "logit_bias.259"},
+    {"{" MSG R"(,"logit_bias":{"262":1}})", "invalid_value", "logit_bias.262"},
     {"{" MSG R"(,"logit_bias":{"5":101}})", "invalid_value", "logit_bias.5"},
     {"{" MSG R"(,"top_logprobs":3})", "invalid_value", "top_logprobs"},
     {"{" MSG R"(,"logprobs":true,"top_logprobs":21})", "invalid_value", "top_logprobs"},

@@ -18,7 +18,8 @@ std::vector<Message> read(const std::string& input) {
   FieldReader fields(document);
   ResponsesTools tools;
   std::vector<Message> messages;
-  read_responses_items(fields, "input", tools, messages);
+  chat::ImageReader images(/*can_see=*/false, 0);
+  read_responses_items(fields, "input", tools, images, messages);
   EXPECT_TRUE(fields.result()) << fields.result().error().message();
   chat::settle_tool_results(messages);
   return messages;
@@ -161,7 +162,8 @@ TEST(ResponsesItems, ToolsMayBeDeclaredInTheInput) {
   ResponsesTools tools;
   std::vector<Message> messages;
   tools.read(fields, "tools");
-  read_responses_items(fields, "input", tools, messages);
+  chat::ImageReader images(/*can_see=*/false, 0);
+  read_responses_items(fields, "input", tools, images, messages);
   ASSERT_TRUE(fields.result());
   std::string names;
   for (const Json& tool : tools.offered()) names += tool["function"]["name"].get<std::string>() + " ";

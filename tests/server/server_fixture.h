@@ -39,7 +39,8 @@ class ServerTest : public ::testing::Test {
                                           .tokenizer = tokenizer_,
                                           .chat_format = chat_format_,
                                           .model = model_card_,
-                                          .sampling_defaults = sampling_defaults_},
+                                          .sampling_defaults = sampling_defaults_,
+                                          .images = images_},
                                          {.port = 0, .limits = limits});
     ASSERT_TRUE(started) << started.error().message();
     server_ = std::move(*started);
@@ -106,6 +107,7 @@ class ServerTest : public ::testing::Test {
   chat::ChatFormat chat_format_ = chat::ChatFormat::from_source(kTestTemplate, "<s>", "</s>");
   server::SamplingDefaults sampling_defaults_;
   server::ModelCard model_card_{.name = "tiny", .created_s = 1767225600, .context_length = 4096};
+  const server::ImageInput* images_ = nullptr;
   std::unique_ptr<server::Server> server_;
 };
 

@@ -187,6 +187,14 @@ TEST(Decode, LimitsNameBothNumbers) {
   }
 }
 
+// Field report H04.
+TEST(Decode, LongSidesAreTaken) {
+  const auto image = decode_image(golden("long.png"));
+  ASSERT_TRUE(image.has_value());
+  EXPECT_EQ(image->width, 20'000);
+  EXPECT_EQ(image->height, 2);
+}
+
 TEST(Exif, NonsenseIsUpright) {
   EXPECT_EQ(exif_orientation({}), 1);
   const Bytes looped = {'I', 'I', 42, 0, 8, 0, 0, 0, 0xff, 0xff};

@@ -16,6 +16,7 @@ namespace tempo9::server {
 
 namespace {
 
+using chat::ImageReader;
 using chat::Message;
 using chat::Role;
 
@@ -37,7 +38,17 @@ void refuse_content(FieldReader& block, std::string_view name, std::string messa
                    .with_reason("unsupported_content"));
 }
 
-std::vector<std::string> read_texts(FieldReader& fields, std::string_view name, Role role);
+std::vector<std::string> read_texts(FieldReader& fields, std::string_view name, Role role, ImageReader& images);
+
+// With the separator between two texts; an image has none before or behind it.
+std::string join(const std::vector<std::string>& texts, std::string_view separator, const ImageReader& images) {
+  std::string all;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    if (i > 0 && !images.is_mark(texts[i - 1]) && !images.is_mark(texts[i])) all += separator;
+    all += texts[i];
+  }
+  return all;
+}
 
 // Title and the like stand above the text.
 std::string below(std::initializer_list<std::optional<std::string>> headings, std::string text) {
@@ -48,35 +59,47 @@ std::string below(std::initializer_list<std::optional<std::string>> headings, st
   return all + text;
 }
 
-std::string document_text(FieldReader& block, Role role) {
+std::string document_text(FieldReader& block, Role role, ImageReader& images) {
   FieldReader source = block.nested("source");
   const std::string type = source.require_string("type");
   std::string text;
   if (type == "text") {
     text = source.require_string("data");
   } else if (type == "content") {
-    text = fmt::format("{}", fmt::join(read_texts(source, "content", role), "\n"));
+    text = fmt::format("{}", fmt::join(read_texts(source, "content", role, images), "\n"));
   } else if (!type.empty()) {
     refuse_content(block, "source", fmt::format("PDF input is not supported (a document with the source '{}')", type));
   }
   return below({block.find_string("title")}, std::move(text));
 }
 
-std::string search_result_text(FieldReader& block, Role role) {
+std::string search_result_text(FieldReader& block, Role role, ImageReader& images) {
   return below({block.find_string("title"), block.find_string("source")},
-               fmt::format("{}", fmt::join(read_texts(block, "content", role), "\n")));
+               fmt::format("{}", fmt::join(read_texts(block, "content", role, images), "\n")));
+}
+
+// What stands for an image; nothing when it is refused.
+std::optional<std::string> image_text(FieldReader& block, Role role, ImageReader& images) {
+  const auto place = role == Role::kTool ? ImageReader::Place::kToolResult : ImageReader::Place::kMessage;
+  const std::string field = block.path_of("source");
+  FieldReader source = block.nested("source");
+  const std::string type = source.find_string("type").value_or("base64");
+  const std::string data = source.find_string("data").value_or("");
+  auto text = type == "base64" ? images.read_base64(data, place, field)
+              : type == "url"  ? images.refuse("URLs", place, field)
+                               : images.refuse(fmt::format("a source of type '{}'", type), place, field);
+  if (text) return *std::move(text);
+  block.refuse(std::move(text).error());
+  return std::nullopt;
 }
 
 // Nothing for blocks that do not reach the prompt: new kinds come with every release of a client, and those that
 // Anthropic's servers make (server_tool_use, …) may stand in a history that began elsewhere.
-std::optional<std::string> text_of(FieldReader& block, std::string_view type, Role role) {
+std::optional<std::string> text_of(FieldReader& block, std::string_view type, Role role, ImageReader& images) {
   if (type == "text") return block.require_string("text");
-  if (type == "document") return document_text(block, role);
-  if (type == "search_result") return search_result_text(block, role);
-  if (type == "image" && role == Role::kTool) return std::string(chat::kImageNote);
-  if (type == "image") {
-    refuse_content(block, "source", "image input needs a vision tower; start the server with --tower");
-  }
+  if (type == "document") return document_text(block, role, images);
+  if (type == "search_result") return search_result_text(block, role, images);
+  if (type == "image") return image_text(block, role, images);
   return std::nullopt;
 }
 
@@ -86,11 +109,11 @@ bool mentions_error(std::string_view text) {
   return !std::ranges::search(text, kWord, same).empty();
 }
 
-Message tool_result(FieldReader& block) {
+Message tool_result(FieldReader& block, ImageReader& images) {
   Message result;
   result.role = Role::kTool;
   result.tool_call_id = block.find_string("tool_use_id").value_or("");
-  result.content = fmt::format("{}", fmt::join(read_texts(block, "content", Role::kTool), "\n"));
+  result.content = join(read_texts(block, "content", Role::kTool, images), "\n", images);
   if (block.find_bool("is_error").value_or(false) && !mentions_error(result.content)) {
     result.content.insert(0, "Error: ");
   }
@@ -112,7 +135,7 @@ std::optional<Role> owner_of(std::string_view type) {
   return std::nullopt;
 }
 
-void read_block(FieldReader& block, Role role, Turn& turn) {
+void read_block(FieldReader& block, Role role, ImageReader& images, Turn& turn) {
   const std::string type = block.require_string("type");
   if (const auto owner = owner_of(type); owner && *owner != role) {
     const std::string_view name = *owner == Role::kUser ? "user" : "assistant";
@@ -122,14 +145,14 @@ void read_block(FieldReader& block, Role role, Turn& turn) {
   } else if (type == "thinking") {
     turn.reasoning += block.find_string("thinking").value_or("");
   } else if (type == "tool_result") {
-    turn.results.push_back(tool_result(block));
-  } else if (auto text = text_of(block, type, role)) {
+    turn.results.push_back(tool_result(block, images));
+  } else if (auto text = text_of(block, type, role, images)) {
     turn.texts.push_back(*std::move(text));
   }
 }
 
 // A string, or an array of blocks; nothing when absent.
-Turn read_turn(FieldReader& fields, std::string_view name, Role role) {
+Turn read_turn(FieldReader& fields, std::string_view name, Role role, ImageReader& images) {
   Turn turn;
   const Json* content = fields.find(name);
   if (!content) return turn;
@@ -138,7 +161,7 @@ Turn read_turn(FieldReader& fields, std::string_view name, Role role) {
   } else if (content->is_array()) {
     for (size_t i = 0; i < content->size(); ++i) {
       FieldReader block = fields.element(name, i);
-      read_block(block, role, turn);
+      read_block(block, role, images, turn);
     }
   } else {
     fields.refuse_type(name, "a string or an array of content blocks", *content);
@@ -147,8 +170,8 @@ Turn read_turn(FieldReader& fields, std::string_view name, Role role) {
 }
 
 // Where only text, and what stands for text, makes sense.
-std::vector<std::string> read_texts(FieldReader& fields, std::string_view name, Role role) {
-  return read_turn(fields, name, role).texts;
+std::vector<std::string> read_texts(FieldReader& fields, std::string_view name, Role role, ImageReader& images) {
+  return read_turn(fields, name, role, images).texts;
 }
 
 std::optional<Role> read_role(FieldReader& message) {
@@ -166,17 +189,17 @@ bool is_dropped(FieldReader& message, Role role, bool has_later_user) {
   return !message.find("content") || (message.find_string("clear_at") == "next_user_message" && has_later_user);
 }
 
-void read_message(FieldReader& fields, bool has_later_user, std::vector<Message>& messages) {
+void read_message(FieldReader& fields, bool has_later_user, ImageReader& images, std::vector<Message>& messages) {
   const auto role = read_role(fields);
   if (!role || is_dropped(fields, *role, has_later_user)) return;
   if (*role == Role::kUser && !fields.find("content")) fields.refuse_missing("content");
-  Turn turn = read_turn(fields, "content", *role);
+  Turn turn = read_turn(fields, "content", *role, images);
   const bool is_only_results = !turn.results.empty() && turn.texts.empty();
   for (Message& result : turn.results) messages.push_back(std::move(result));
   if (is_only_results) return;
   Message message;
   message.role = *role;
-  message.content = fmt::format("{}", fmt::join(turn.texts, *role == Role::kAssistant ? "" : "\n"));
+  message.content = join(turn.texts, *role == Role::kAssistant ? "" : "\n", images);
   message.reasoning = std::move(turn.reasoning);
   message.tool_calls = std::move(turn.calls);
   messages.push_back(std::move(message));
@@ -189,8 +212,8 @@ size_t last_user_message(const Json& messages) {
   return 0;
 }
 
-void read_system(FieldReader& fields, std::vector<Message>& messages) {
-  std::vector<std::string> texts = read_texts(fields, "system", Role::kSystem);
+void read_system(FieldReader& fields, ImageReader& images, std::vector<Message>& messages) {
+  std::vector<std::string> texts = read_texts(fields, "system", Role::kSystem, images);
   for (std::string& text : texts) {
     if (text.starts_with(kBillingHeader)) text.erase(0, std::min(text.find('\n'), text.size() - 1) + 1);
   }
@@ -204,9 +227,9 @@ void read_system(FieldReader& fields, std::vector<Message>& messages) {
 
 }  // namespace
 
-std::vector<Message> read_anthropic_messages(FieldReader& fields) {
+std::vector<Message> read_anthropic_messages(FieldReader& fields, ImageReader& images) {
   std::vector<Message> messages;
-  read_system(fields, messages);
+  read_system(fields, images, messages);
   if (!fields.find("messages")) fields.refuse_missing("messages");
   const Json* list = fields.find_array("messages");
   if (!list) return messages;
@@ -214,7 +237,7 @@ std::vector<Message> read_anthropic_messages(FieldReader& fields) {
   const size_t last_user = last_user_message(*list);
   for (size_t i = 0; i < list->size(); ++i) {
     FieldReader message = fields.element("messages", i);
-    read_message(message, i < last_user, messages);
+    read_message(message, i < last_user, images, messages);
   }
   chat::settle_tool_results(messages);
   return messages;

@@ -111,7 +111,9 @@ void read_prefill(FieldReader& fields, ChatRequest& request) {
 // What the prompt is made of.
 void read_prompt(FieldReader& fields, const App& app, ChatRequest& request) {
   request.model = fields.find_string("model").value_or(app.context.model.name);
-  request.conversation.messages = read_anthropic_messages(fields);
+  chat::ImageReader images = make_image_reader(app);
+  request.conversation.messages = read_anthropic_messages(fields, images);
+  request.conversation.images = images.take();
   request.conversation.tools = read_anthropic_tools(fields);
   read_tool_choice(fields, request);
   read_thinking(fields, request);

@@ -42,6 +42,7 @@ std::string message_of(const Error& error) {
   if (error.code() == ErrorCode::kOutOfCapacity && error.reason().empty()) {
     return "server busy, please try again. maximum pending requests exceeded";
   }
+  if (error.reason() == "invalid_image") return "invalid image input: " + error.message();
   return error.message();
 }
 

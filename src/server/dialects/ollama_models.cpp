@@ -39,6 +39,7 @@ Json details_json(const ModelCard& model) {
 
 Json capabilities_json(const App& app) {
   Json capabilities = {"completion", "tools"};
+  if (app.context.images) capabilities.push_back("vision");
   if (app.context.chat_format.can_think()) capabilities.push_back("thinking");
   return capabilities;
 }

@@ -22,7 +22,6 @@ namespace tempo9::server {
 
 namespace {
 
-constexpr std::string_view kNoTower = "image input needs a vision tower; start the server with --tower";
 constexpr int64_t kMaxTopLogprobs = 20;
 
 // Spec api 1.6.
@@ -175,37 +174,46 @@ void read_common(FieldReader& fields, const App& app, ChatRequest& request) {
   read_logprobs(fields, request);
 }
 
-void refuse_images(FieldReader& fields) {
-  const Json* images = fields.find_array("images");
-  if (!images || images->empty()) return;
-  fields.refuse(Error(ErrorCode::kInvalidInput, std::string(kNoTower))
-                    .with_field(fields.path_of("images"))
-                    .with_reason("unsupported_content"));
+// What stands for the images, one after another.
+std::string read_images(FieldReader& fields, chat::ImageReader::Place place, chat::ImageReader& images) {
+  std::string text;
+  const Json* list = fields.find_array("images");
+  for (size_t i = 0; list && i < list->size(); ++i) {
+    const Json& image = (*list)[i];
+    if (!image.is_string()) {
+      fields.refuse_type(fmt::format("images[{}]", i), "a string of base64", image);
+      break;
+    }
+    auto mark = images.read_base64(image.get_ref<const std::string&>(), place, fields.path_of("images"));
+    if (!mark) {
+      fields.refuse(std::move(mark).error());
+      break;
+    }
+    text += *mark;
+  }
+  return text;
 }
 
-// In place of the images of a tool's result; `content` is a string or parts.
-void note_images(FieldReader& message, Json& content) {
-  const Json* images = message.find_array("images");
-  for (size_t i = 0; images && i < images->size(); ++i) {
-    if (content.is_string()) {
-      content.get_ref<std::string&>() += chat::kImageNote;
-    } else if (content.is_array()) {
-      content.push_back({{"type", "text"}, {"text", chat::kImageNote}});
-    }
+// Images come before the message's text, those of a tool's result behind it; `content` is a string or parts.
+void add_images(FieldReader& message, bool is_result, Json& content, chat::ImageReader& images) {
+  using Place = chat::ImageReader::Place;
+  const std::string marks = read_images(message, is_result ? Place::kToolResult : Place::kMessage, images);
+  if (marks.empty()) return;
+  if (content.is_string()) {
+    std::string& text = content.get_ref<std::string&>();
+    text.insert(is_result ? text.size() : 0, marks);
+  } else if (content.is_array()) {
+    content.insert(is_result ? content.end() : content.begin(), Json{{"type", "text"}, {"text", marks}});
   }
 }
 
 // Ollama's messages are those of OpenAI's API under other names.
-Json openai_message(FieldReader& message) {
+Json openai_message(FieldReader& message, chat::ImageReader& images) {
   std::string role = message.require_string("role");
   std::ranges::transform(role, role.begin(), [](unsigned char c) { return std::tolower(c); });
   const Json* content = message.find("content");
   Json renamed = {{"role", role}, {"content", content ? *content : Json("")}};
-  if (role == "tool") {
-    note_images(message, renamed["content"]);
-  } else {
-    refuse_images(message);
-  }
+  add_images(message, role == "tool", renamed["content"], images);
   if (const auto thinking = message.find_string("thinking")) renamed["reasoning_content"] = *thinking;
   if (const Json* calls = message.find_array("tool_calls")) renamed["tool_calls"] = *calls;
   if (const auto name = message.find_string("tool_name")) renamed["name"] = *name;
@@ -213,12 +221,12 @@ Json openai_message(FieldReader& message) {
   return renamed;
 }
 
-Json openai_messages(FieldReader& fields) {
+Json openai_messages(FieldReader& fields, chat::ImageReader& images) {
   Json messages = Json::array();
   const Json* list = fields.find_array("messages");
   for (size_t i = 0; list && i < list->size(); ++i) {
     FieldReader message = fields.element("messages", i);
-    messages.push_back(openai_message(message));
+    messages.push_back(openai_message(message, images));
   }
   return messages;
 }
@@ -332,7 +340,8 @@ Result<ChatRequest> parse_ollama_chat(std::string body, const App& app) {
   read_common(fields, app, request);
   request.drops_oldest = fields.find_bool("truncate").value_or(false);
   const auto keep_alive = read_keep_alive(fields);
-  const Json messages = openai_messages(fields);
+  chat::ImageReader images = make_image_reader(app);
+  const Json messages = openai_messages(fields, images);
   const Json tools = openai_tools(fields);
   if (messages.empty()) refuse_other_routes_field(fields, "prompt", "/api/generate; /api/chat takes 'messages'");
   T9_TRY_VOID(fields.result());
@@ -340,9 +349,10 @@ Result<ChatRequest> parse_ollama_chat(std::string body, const App& app) {
     request.residency = residency_of(keep_alive);
     return request;
   }
-  T9_TRY(parsed_messages, chat::parse_openai_messages(messages));
+  T9_TRY(parsed_messages, chat::parse_openai_messages(messages, images));
   T9_TRY(parsed_tools, chat::parse_openai_tools(tools));
   request.conversation.messages = std::move(parsed_messages);
+  request.conversation.images = images.take();
   request.conversation.tools = std::move(parsed_tools);
   return request;
 }
@@ -356,15 +366,18 @@ Result<ChatRequest> parse_ollama_generate(std::string body, const App& app) {
   const bool is_raw = fields.find_bool("raw").value_or(false);
   std::string prompt = fields.find_string("prompt").value_or("");
   std::string system = fields.find_string("system").value_or("");
-  refuse_images(fields);
+  chat::ImageReader images = make_image_reader(app);
+  const std::string marks = read_images(fields, chat::ImageReader::Place::kMessage, images);
+  if (is_raw && !marks.empty()) fields.refuse_value("images", "raw mode does not take images");
   if (prompt.empty()) refuse_other_routes_field(fields, "messages", "/api/chat; /api/generate takes 'prompt'");
-  if (prompt.empty()) {
+  if (prompt.empty() && marks.empty()) {
     request.residency = residency_of(keep_alive);
   } else if (is_raw) {
     read_raw(fields, std::move(prompt), request);
   } else {
     if (!system.empty()) add_message(chat::Role::kSystem, std::move(system), request.conversation);
-    add_message(chat::Role::kUser, std::move(prompt), request.conversation);
+    add_message(chat::Role::kUser, marks + prompt, request.conversation);
+    request.conversation.images = images.take();
     request.context = read_context(fields);
   }
   refuse_what_generate_lacks(fields, request);

@@ -123,7 +123,8 @@ Result<ChatRequest> parse_openai_chat(std::string body, const App& app) {
   read_openai_response_format(fields, request);
   refuse_what_is_missing(fields);
   T9_TRY_VOID(fields.result());
-  T9_TRY(conversation, chat::parse_openai_conversation(document));
+  chat::ImageReader images = make_image_reader(app);
+  T9_TRY(conversation, chat::parse_openai_conversation(document, images));
   request.conversation = std::move(conversation);
   read_continuation(fields, request.conversation);
   request.parallel_tool_calls = fields.find_bool("parallel_tool_calls").value_or(true);

@@ -14,6 +14,7 @@ namespace tempo9::server {
 
 namespace {
 
+using chat::ImageReader;
 using chat::Message;
 using chat::Role;
 
@@ -30,17 +31,29 @@ void refuse_part(FieldReader& part, std::string message) {
                   .with_reason("unsupported_content"));
 }
 
+// What stands for an image. `detail` does not matter: an image has the size that its tower gives it.
+std::string image_text(FieldReader& part, ImageReader::Place place, ImageReader& images) {
+  const std::string field = part.path_of("type");
+  const Json* url = part.find("image_url");
+  if (url && !url->is_string() && !url->is_object()) part.refuse_type("image_url", "a string", *url);
+  std::string text;
+  if (url && url->is_string()) text = url->get<std::string>();
+  if (url && url->is_object()) text = part.nested("image_url").find_string("url").value_or("");
+  auto mark = part.find("file_id") ? images.refuse("file ids", place, field) : images.read_url(text, place, field);
+  if (mark) return *std::move(mark);
+  part.refuse(std::move(mark).error());
+  return {};
+}
+
 // Nothing for a kind of part that is not known.
-std::optional<std::string> find_part_text(FieldReader& part, std::string_view type) {
+std::optional<std::string> find_part_text(FieldReader& part, std::string_view type, ImageReader::Place place,
+                                          ImageReader& images) {
   if (type == "input_text" || type == "output_text" || type == "text" || type == "summary_text" ||
       type == "reasoning_text") {
     return part.require_string("text");
   }
   if (type == "refusal") return part.require_string("refusal");
-  if (type == "input_image") {
-    refuse_part(part, "image input needs a vision tower; start the server with --tower");
-    return "";
-  }
+  if (type == "input_image") return image_text(part, place, images);
   if (type == "input_file" || type == "input_audio") {
     refuse_part(part, fmt::format("content parts of type '{}' are not supported", type));
     return "";
@@ -49,7 +62,7 @@ std::optional<std::string> find_part_text(FieldReader& part, std::string_view ty
 }
 
 // A string, or parts whose texts are joined without a separator; empty when absent.
-std::string read_content(FieldReader& fields, std::string_view name) {
+std::string read_content(FieldReader& fields, std::string_view name, ImageReader& images) {
   const Json* content = fields.find(name);
   if (!content) return {};
   if (content->is_string()) return content->get<std::string>();
@@ -61,7 +74,7 @@ std::string read_content(FieldReader& fields, std::string_view name) {
   for (size_t i = 0; i < content->size(); ++i) {
     FieldReader part = fields.element(name, i);
     const std::string type = part.require_string("type");
-    const auto piece = find_part_text(part, type);
+    const auto piece = find_part_text(part, type, ImageReader::Place::kMessage, images);
     if (!piece && !type.empty()) part.refuse_value("type", fmt::format("'{}' is no kind of content", type));
     text += piece.value_or("");
   }
@@ -80,7 +93,7 @@ std::string read_paragraphs(FieldReader& fields, std::string_view name) {
 
 // What a tool returned: text, parts, or for the tools of OpenAI's own shape anything, which the model then sees as
 // JSON.
-std::string read_output(FieldReader& item) {
+std::string read_output(FieldReader& item, ImageReader& images) {
   const Json* output = item.find("output");
   if (!output) return {};
   if (output->is_string()) return output->get<std::string>();
@@ -89,11 +102,7 @@ std::string read_output(FieldReader& item) {
   for (size_t i = 0; i < output->size(); ++i) {
     FieldReader part = item.element("output", i);
     const std::string type = part.find_string("type").value_or("");
-    if (type == "input_image") {
-      text += chat::kImageNote;
-      continue;
-    }
-    const auto piece = find_part_text(part, type);
+    const auto piece = find_part_text(part, type, ImageReader::Place::kToolResult, images);
     text += piece ? *piece : dump_json((*output)[i]);
   }
   return text;
@@ -117,7 +126,8 @@ std::string read_reasoning(FieldReader& item) {
 
 class ItemReader {
  public:
-  ItemReader(ResponsesTools& tools, std::vector<Message>& messages) : tools_(tools), messages_(messages) {}
+  ItemReader(ResponsesTools& tools, ImageReader& images, std::vector<Message>& messages)
+      : tools_(tools), images_(images), messages_(messages) {}
 
   void read(FieldReader& item) {
     const bool is_message = !item.find("type") && item.find("role");
@@ -139,13 +149,13 @@ class ItemReader {
     const auto role = read_role(item);
     if (!role) return;
     if (*role == Role::kAssistant) {
-      append_paragraph(turn().content, read_content(item, "content"));
+      append_paragraph(turn().content, read_content(item, "content", images_));
       return;
     }
     if (!item.find("content")) item.refuse_missing("content");
     Message message;
     message.role = *role;
-    message.content = read_content(item, "content");
+    message.content = read_content(item, "content", images_);
     messages_.push_back(std::move(message));
   }
 
@@ -196,7 +206,7 @@ class ItemReader {
     Message result;
     result.role = Role::kTool;
     result.tool_call_id = call_id(item);
-    result.content = read_output(item);
+    result.content = read_output(item, images_);
     messages_.push_back(std::move(result));
   }
 
@@ -217,6 +227,7 @@ class ItemReader {
   }
 
   ResponsesTools& tools_;
+  ImageReader& images_;
   std::vector<Message>& messages_;
 };
 
@@ -242,7 +253,7 @@ const std::array<ItemReader::Kind, 15> ItemReader::kKinds = {{
 
 std::string seal_reasoning(std::string_view text) { return encode_base64(std::string(kSeal) + std::string(text)); }
 
-void read_responses_items(FieldReader& fields, std::string_view name, ResponsesTools& tools,
+void read_responses_items(FieldReader& fields, std::string_view name, ResponsesTools& tools, ImageReader& images,
                           std::vector<Message>& messages) {
   const Json* input = fields.find(name);
   if (!input) return;
@@ -253,7 +264,7 @@ void read_responses_items(FieldReader& fields, std::string_view name, ResponsesT
     return;
   }
   if (!input->is_array()) return fields.refuse_type(name, "a string or an array of items", *input);
-  ItemReader reader(tools, messages);
+  ItemReader reader(tools, images, messages);
   for (size_t i = 0; i < input->size(); ++i) {
     FieldReader item = fields.element(name, i);
     reader.read(item);

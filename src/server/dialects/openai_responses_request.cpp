@@ -206,7 +206,8 @@ chat::Message system_message(std::string text) {
 }
 
 // Instructions are those of this request alone.
-std::vector<chat::Message> read_messages(FieldReader& fields, const StoredResponse* previous, ResponsesTools& tools) {
+std::vector<chat::Message> read_messages(FieldReader& fields, const StoredResponse* previous, ResponsesTools& tools,
+                                         chat::ImageReader& images) {
   std::vector<chat::Message> messages;
   if (auto instructions = fields.find_string("instructions")) {
     messages.push_back(system_message(*std::move(instructions)));
@@ -219,9 +220,9 @@ std::vector<chat::Message> read_messages(FieldReader& fields, const StoredRespon
   if (previous) {
     const Json earlier = {{"input", Json::parse("[" + previous->items + "]")}};
     FieldReader earlier_fields(earlier);
-    read_responses_items(earlier_fields, "input", tools, messages);
+    read_responses_items(earlier_fields, "input", tools, images, messages);
   }
-  read_responses_items(fields, "input", tools, messages);
+  read_responses_items(fields, "input", tools, images, messages);
   chat::settle_tool_results(messages);
   return messages;
 }
@@ -260,7 +261,9 @@ Result<ChatRequest> parse_responses_request(std::string body, const App& app) {
   refuse_what_is_missing(fields);
   const auto previous = find_previous(fields, app.responses);
   extras->tools.read(fields, "tools");
-  request.conversation.messages = read_messages(fields, previous.get(), extras->tools);
+  chat::ImageReader images = make_image_reader(app);
+  request.conversation.messages = read_messages(fields, previous.get(), extras->tools, images);
+  request.conversation.images = images.take();
   request.conversation.tools = extras->tools.offered();
   read_tool_choice(fields, extras->tools, request);
   T9_TRY_VOID(fields.result());

@@ -174,6 +174,39 @@ void write_speculation(std::string& page, const engine::SpeculationStats& stats)
   }
 }
 
+struct ImageMetric {
+  std::string_view name;
+  std::string_view type;
+  std::string_view help;
+  double (*read)(const vision::ImageServiceStats& stats);
+};
+
+using ImageStats = vision::ImageServiceStats;
+constexpr auto kImageMetrics = std::to_array<ImageMetric>({
+    {"tempo9_images_waiting", "gauge", "Images that are encoded, or wait for it.",
+     [](const ImageStats& s) { return static_cast<double>(s.waiting); }},
+    {"tempo9_images_encoded_total", "counter", "Images encoded.",
+     [](const ImageStats& s) { return static_cast<double>(s.encoded); }},
+    {"tempo9_images_reused_total", "counter", "Images whose rows were there, or on their way.",
+     [](const ImageStats& s) { return static_cast<double>(s.hits); }},
+    {"tempo9_images_cancelled_total", "counter", "Images whose clients went away before they were encoded.",
+     [](const ImageStats& s) { return static_cast<double>(s.cancelled); }},
+    {"tempo9_images_failed_total", "counter", "Images that could not be encoded.",
+     [](const ImageStats& s) { return static_cast<double>(s.failed); }},
+    {"tempo9_image_encode_seconds_total", "counter", "Time that encoding took.",
+     [](const ImageStats& s) { return s.encode_s; }},
+    {"tempo9_image_cache_bytes", "gauge", "Rows of images kept for requests to come.",
+     [](const ImageStats& s) { return static_cast<double>(s.cached_bytes); }},
+});
+
+// With a vision tower only.
+void write_images(std::string& page, const ImageStats& stats) {
+  for (const ImageMetric& metric : kImageMetrics) {
+    write_head(page, metric.name, metric.type, metric.help);
+    page += fmt::format("{} {}\n", metric.name, metric.read(stats));
+  }
+}
+
 std::unique_ptr<http::Answer> handle_metrics(http::Request, std::string, const App& app) {
   const Stats stats = app.context.engine.stats();
   std::string page;
@@ -182,6 +215,7 @@ std::unique_ptr<http::Answer> handle_metrics(http::Request, std::string, const A
                         metric.read(stats));
   }
   write_speculation(page, stats.speculation);
+  if (app.context.images) write_images(page, app.context.images->service.stats());
   return http::answer_with(text_page(std::move(page), "text/plain; version=0.0.4; charset=utf-8"));
 }
 
