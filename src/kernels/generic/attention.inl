@@ -109,7 +109,7 @@ T9_VEC float softmax_step(const AttentionShape& shape, Visible visible, float* s
     }
   }
   const float new_max = larger(max, max_of(T9_ISA::max(s[0], s[1])));
-  const float factor = exp(max - new_max);
+  const float factor = new_max == max ? 1.0f : exp(max - new_max);  // exp(0) is exactly 1
   for (int64_t c = 0; c < kTileVecs; ++c) {
     s[c] = exp(sub(s[c], splat(new_max)));
     store(scores + 16 * c, s[c]);

@@ -4,7 +4,7 @@
 // Weight rows are taken kLanes at a time, one per lane, so that the float steps of the contract run down the blocks in
 // order for all of them at once and integers never need to be summed across lanes. Two ways of equal bits:
 //   stream  few activation rows: codes are multiplied as they are unpacked
-//   panel   many: 2 * kLanes rows are unpacked once and multiplied with tiles of kTileRows activation rows
+//   panel   many: 2 * kLanes rows are unpacked once and multiplied with tiles of n_tile_rows activation rows
 
 // ---- One block: exact integers, then the float steps ----------------------------------------------------------------
 
@@ -105,28 +105,22 @@ T9_INLINE void finish_block(const ActBlock<M>& act, const typename T::Header* co
   }
 }
 
-// Fetches one of several streams of tiles, each of which is every n-th group of a call. A stream is read in order,
-// and the hardware follows it, but only to the end of a 4 KiB page: this runs kTileAhead bytes ahead, across pages and
-// from group to group.
+// Fetches tiles ahead of their use: one run of memory, which the hardware follows, but only to the end of a 4 KiB page.
+// This runs kTileAhead bytes ahead, to the end of the call's rows.
 template <class T>
 struct TilePrefetcher {
   const uint8_t* next;
-  const uint8_t* group_end;
-  const uint8_t* end;    // of the call's tiles
-  size_t group_bytes;
-  size_t to_next_group;  // from the end of a group to the beginning of the stream's next one
+  const uint8_t* end;
 
-  // Fetches the beginning of the stream whose first group is at `first`; the rest follows as this is used.
-  void start(const uint8_t* first, const uint8_t* call_end, size_t bytes, int64_t n_streams) {
+  // Fetches the first tiles of the rows of a call; the rest follows as these are used.
+  TilePrefetcher(const WeightView& weight, IndexRange rows) {
     constexpr size_t kTileBytes = kLanes * T::kBlockBytes;
     constexpr size_t kAhead = (kTileAhead + kTileBytes - 1) / kTileBytes * kTileBytes;
-    next = first;
-    group_end = first + bytes;
-    end = call_end;
-    group_bytes = bytes;
-    to_next_group = static_cast<size_t>(n_streams - 1) * bytes;
-    if (next >= end) return;
-    const uint8_t* ahead = kAhead < bytes ? next + kAhead : group_end;
+    const auto* data = reinterpret_cast<const uint8_t*>(weight.data);
+    const auto address = [&](int64_t row) { return data + static_cast<size_t>(row) * weight.row_bytes; };
+    next = address(rows.begin / kLanes * kLanes);
+    end = address((rows.end + kLanes - 1) / kLanes * kLanes);
+    const uint8_t* ahead = next + kAhead < end ? next + kAhead : end;
     for (; next < ahead; next += 64) __builtin_prefetch(next, 0, 3);
     next = ahead;
   }
@@ -142,10 +136,6 @@ struct TilePrefetcher {
  private:
   template <size_t Bytes>
   T9_INLINE void fetch() {
-    if (next >= group_end) {
-      next = group_end + to_next_group;
-      group_end = next + group_bytes;
-    }
     if (next >= end) return;
     for (size_t i = 0; i < Bytes; i += 64) __builtin_prefetch(next + i, 0, 3);
     next += Bytes;
@@ -154,86 +144,51 @@ struct TilePrefetcher {
 
 // ---- Stream ---------------------------------------------------------------------------------------------------------
 
-// V groups of kLanes weight rows times M activation rows.
-template <class T, int M, int V, class R, class Prefetch>
-void stream_groups(const RowGroup<R> (&groups)[V], int64_t n_blocks, const QuantizedRows& x, MatView<float> out,
-                   Prefetch (&prefetch)[V]) {
+// A group of kLanes weight rows times M activation rows.
+template <class T, int M, class R, class Prefetch>
+void stream_group(const RowGroup<R>& group, int64_t n_blocks, const QuantizedRows& x, MatView<float> out,
+                  Prefetch& prefetch) {
+  Prefetch prefetcher = prefetch;  // in registers
   ActBlock<M> act(x, 0, T::kBlock);
-  Floats acc[V][M][1];
-  R rows[V];
-  for (int v = 0; v < V; ++v) {
-    rows[v] = groups[v].rows;
-    for (int m = 0; m < M; ++m) acc[v][m][0] = zero_floats();
-  }
+  Floats acc[M][1];
+  for (int m = 0; m < M; ++m) acc[m][0] = zero_floats();
+  R rows = group.rows;
   for (int64_t b = 0; b < n_blocks; ++b) {
-    unroll<V>([&](auto v) __attribute__((always_inline)) {
-      prefetch[v].at_block();
-      typename T::Header header;
-      T::header(rows[v], header);
-      Ints total[M][1];
-      start_dots<T>(act, total);
-      T::codes(
-          rows[v], [&]<int N>(int column, const Ints(&q)[N]) __attribute__((always_inline)) {
-            prefetch[v].at_columns(4 * N);
-            const int8_t* y[M];
-            for (int m = 0; m < M; ++m) y[m] = act.y[m] + column;
-            const Ints* const codes[1] = {q};
-            if constexpr (T::kBlock == 32) {
-              multiply<T::kMaxCode, N, M, 1>(codes, y, total);
-            } else {
-              const Ints scale[1] = {header.scale[column / T::kGroup]};
-              multiply_scaled<T::kMaxCode, N, M, 1>(codes, y, scale, total);
-            }
-          });
-      const typename T::Header* const headers[1] = {&header};
-      finish_block<T>(act, headers, total, acc[v]);
-      rows[v] = rows[v].at(T::kBlockBytes);
-    });
+    prefetcher.at_block();
+    typename T::Header header;
+    T::header(rows, header);
+    Ints total[M][1];
+    start_dots<T>(act, total);
+    T::codes(
+        rows, [&]<int N>(int column, const Ints(&q)[N]) __attribute__((always_inline)) {
+          prefetcher.at_columns(4 * N);
+          const int8_t* y[M];
+          for (int m = 0; m < M; ++m) y[m] = act.y[m] + column;
+          const Ints* const codes[1] = {q};
+          if constexpr (T::kBlock == 32) {
+            multiply<T::kMaxCode, N, M, 1>(codes, y, total);
+          } else {
+            const Ints scale[1] = {header.scale[column / T::kGroup]};
+            multiply_scaled<T::kMaxCode, N, M, 1>(codes, y, scale, total);
+          }
+        });
+    const typename T::Header* const headers[1] = {&header};
+    finish_block<T>(act, headers, total, acc);
+    rows = rows.at(T::kBlockBytes);
     act.advance(T::kBlock);
   }
-  for (int v = 0; v < V; ++v) {
-    if (groups[v].n == 0) continue;
-    for (int m = 0; m < M; ++m) store_lanes(groups[v], acc[v][m][0], out.data + m * out.stride);
-  }
+  for (int m = 0; m < M; ++m) store_lanes(group, acc[m][0], out.data + m * out.stride);
+  prefetch = prefetcher;
 }
 
-template <class T, int M>
+template <class T, int M, class R>
 void stream_rows(const WeightView& weight, IndexRange weight_rows, const QuantizedRows& x, MatView<float> out,
                  std::byte* copies) {
-  Prefetcher<T> prefetch[1] = {{weight, weight_rows}};
-  for (int64_t r = weight_rows.begin; r < weight_rows.end; r += kLanes) {
-    const RowGroup<InPlace> groups[1] = {row_group<InPlace>(weight, r, weight_rows.end, copies)};
-    Prefetcher<T> in_registers[1] = {prefetch[0]};  // while the group lasts
-    stream_groups<T, M>(groups, weight.cols / T::kBlock, x, out, in_registers);
-    prefetch[0] = in_registers[0];
-  }
-}
-
-// Tiles: V groups side by side, since more streams have more lines on their way from memory.
-template <class T, int M, int V>
-void stream_tiles(const WeightView& weight, IndexRange weight_rows, const QuantizedRows& x, MatView<float> out) {
-  const size_t group_bytes = kLanes * weight.row_bytes;
-  const auto* data = reinterpret_cast<const uint8_t*>(weight.data);
-  const int64_t begin = weight_rows.begin / kLanes;
-  const int64_t end = (weight_rows.end + kLanes - 1) / kLanes;
-  const auto address = [&](int64_t group) { return data + static_cast<size_t>(group) * group_bytes; };
-  TilePrefetcher<T> prefetch[V];
-  for (int v = 0; v < V; ++v) prefetch[v].start(address(begin + v), address(end), group_bytes, V);
-  for (int64_t g = begin; g < end; g += V) {
-    RowGroup<Tile> groups[V];
-    TilePrefetcher<T> in_registers[V];  // while the groups last
-    for (int v = 0; v < V; ++v) {
-      const int64_t first = (g + v) * kLanes;
-      groups[v] = groups[0];
-      groups[v].n = 0;  // unless there are as many groups
-      if (g + v < end) {
-        groups[v] =
-            row_group<Tile>(weight, first < weight_rows.begin ? weight_rows.begin : first, weight_rows.end, nullptr);
-      }
-      in_registers[v] = prefetch[v];
-    }
-    stream_groups<T, M>(groups, weight.cols / T::kBlock, x, out, in_registers);
-    for (int v = 0; v < V; ++v) prefetch[v] = in_registers[v];
+  std::conditional_t<R::kIsTiled, TilePrefetcher<T>, Prefetcher<T>> prefetch(weight, weight_rows);
+  for (int64_t r = weight_rows.begin; r < weight_rows.end;) {
+    const RowGroup<R> group = row_group<R>(weight, r, weight_rows.end, copies);
+    stream_group<T, M>(group, weight.cols / T::kBlock, x, out, prefetch);
+    r += group.n;
   }
 }
 
@@ -337,9 +292,10 @@ void multiply_panels(const WeightView& weight, IndexRange weight_rows, const Qua
     if (r < weight_rows.end) groups[1] = row_group<R>(weight, r, weight_rows.end, copies);
     r += groups[1].n;
     for (int v = 0; v < 2; ++v) unpack_group<T>(groups[v].rows, n_blocks, panel.headers[v], panel.codes[v], prefetcher);
-    for (int64_t i = 0; i < x.rows; i += kTileRows) {
-      const int64_t n = x.rows - i < kTileRows ? x.rows - i : kTileRows;
-      with_count<kTileRows>(n, [&](auto m) { multiply_panel<T, m>(panel, groups, n_blocks, x, i, out); });
+    constexpr int kRows = n_tile_rows(T::kBlock);
+    for (int64_t i = 0; i < x.rows; i += kRows) {
+      const int64_t n = x.rows - i < kRows ? x.rows - i : kRows;
+      with_count<kRows>(n, [&](auto m) { multiply_panel<T, m>(panel, groups, n_blocks, x, i, out); });
     }
   }
 }
@@ -348,14 +304,15 @@ template <class T>
 void matmul(const WeightView& weight, IndexRange weight_rows, const QuantizedRows& x, MatView<float> out,
             std::byte* scratch) {
   const bool is_tiled = weight.layout == tensor::Layout::kTiled;
+  std::byte* copies = scratch + Panel<T>::bytes(weight.cols);
   if (is_tiled && x.rows <= kMaxTileStreamRows) {
-    with_count<kMaxTileStreamRows>(
-        x.rows, [&](auto m) { stream_tiles<T, m, n_tile_streams(m)>(weight, weight_rows, x, out); });
+    with_count<kMaxTileStreamRows>(x.rows,
+                                   [&](auto m) { stream_rows<T, m, Tile>(weight, weight_rows, x, out, copies); });
   } else if (is_tiled) {
     multiply_panels<T, Tile>(weight, weight_rows, x, out, scratch);
   } else if (x.rows <= kMaxStreamRows) {
-    std::byte* copies = scratch + Panel<T>::bytes(weight.cols);
-    with_count<kMaxStreamRows>(x.rows, [&](auto m) { stream_rows<T, m>(weight, weight_rows, x, out, copies); });
+    with_count<kMaxStreamRows>(x.rows,
+                               [&](auto m) { stream_rows<T, m, InPlace>(weight, weight_rows, x, out, copies); });
   } else {
     multiply_panels<T, InPlace>(weight, weight_rows, x, out, scratch);
   }

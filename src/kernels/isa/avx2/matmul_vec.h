@@ -21,13 +21,12 @@ constexpr int kSignedBias = 0;
 
 // Activation rows that a panel tile multiplies at once: 4 rows x 2 vectors of 16-bit sums, 2 of codes, 1 of activations
 // and 1 product are 12 of the 16 registers.
-constexpr int kTileRows = 4;
+constexpr int n_tile_rows(int /*block*/) { return 4; }
 // Up to this many activation rows, codes are multiplied as they are unpacked; beyond it they go through a panel.
 constexpr int kMaxStreamRows = 4;
-// The same for weights in tiles; how many groups of rows are then read side by side; how far ahead each is fetched.
+// The same for weights in tiles, and how many bytes ahead these are fetched.
 constexpr int kMaxTileStreamRows = 4;
-constexpr int n_tile_streams(int rows) { return rows <= 2 ? 2 : 1; }
-constexpr size_t kTileAhead = 2048;
+constexpr size_t kTileAhead = 8192;
 // Weight rows x activation rows that a tile of float weights multiplies at once; each takes two accumulators.
 constexpr int kFloatTileWeights = 2;
 constexpr int kFloatTileRows = 2;

@@ -19,15 +19,14 @@ constexpr int kLanes = 16;
 // vpdpbusd multiplies unsigned by signed bytes: 8-bit signed codes are stored with 128 added.
 constexpr int kSignedBias = 128;
 
-// Activation rows that a panel tile multiplies at once. 4 rows x 2 vectors keep codes, integer and float accumulators
-// in the 32 registers.
-constexpr int kTileRows = 4;
+// Activation rows that a panel tile multiplies at once, for types of blocks of 32 or 256. 4 rows x 2 vectors keep
+// codes, integer and float accumulators in the 32 registers; of long blocks the float ones may wait in memory.
+constexpr int n_tile_rows(int block) { return block == 256 ? 6 : 4; }
 // Up to this many activation rows, codes are multiplied as they are unpacked; beyond it they go through a panel.
 constexpr int kMaxStreamRows = 6;
-// The same for weights in tiles; how many groups of rows are then read side by side; how far ahead each is fetched.
+// The same for weights in tiles, and how many bytes ahead these are fetched.
 constexpr int kMaxTileStreamRows = 8;
-constexpr int n_tile_streams(int rows) { return rows <= 2 ? 2 : 1; }
-constexpr size_t kTileAhead = 2048;
+constexpr size_t kTileAhead = 8192;
 // Weight rows x activation rows that a tile of float weights multiplies at once, one accumulator each.
 constexpr int kFloatTileWeights = 4;
 constexpr int kFloatTileRows = 4;
@@ -219,11 +218,22 @@ T9_INLINE Ints words_signed(Ints a) {
   return _mm512_srai_epi16(pick_bytes<-1, 2 * Half, -1, 2 * Half + 1>(a), 8);
 }
 
+// acc + dot of each lane's bytes (unsigned codes, signed y) or words. Written out: of the intrinsics' accumulators g++
+// 12 moves copies around in loops.
+T9_INLINE Ints dot_bytes(Ints acc, Ints codes, Ints y) {
+  asm("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(codes), "v"(y));
+  return acc;
+}
+T9_INLINE Ints dot_words(Ints acc, Ints a, Ints b) {
+  asm("vpdpwssd %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b));
+  return acc;
+}
+
 // acc + words(a) . words(*pair), pair being two int16 that all rows meet.
 T9_INLINE Ints multiply_words(Ints acc, Ints a, const int16_t* pair) {
   int32_t both;
   __builtin_memcpy(&both, pair, sizeof both);
-  return _mm512_dpwssd_epi32(acc, a, _mm512_set1_epi32(both));
+  return dot_words(acc, a, _mm512_set1_epi32(both));
 }
 
 // out[i] = sums[2i] + sums[2i + 1], for 16 sums.
@@ -251,49 +261,26 @@ T9_INLINE void multiply(const Ints* const (&codes)[V], const int8_t* const (&y)[
     for (int m = 0; m < M; ++m) {
       const Ints four = broadcast_4_bytes(y[m] + 4 * k);
 #pragma GCC unroll 2
-      for (int v = 0; v < V; ++v) total[m][v] = _mm512_dpbusd_epi32(total[m][v], w[v], four);
+      for (int v = 0; v < V; ++v) total[m][v] = dot_bytes(total[m][v], w[v], four);
     }
   }
 }
 
 // total[m][v] += scale[v] * dot.
-//
-// A dot that fits a signed word is multiplied and added by one vpdpwssd, its upper word meeting zero; others take a
-// vpmulld, which is two operations, and an addition. Words hold 16 columns of 4-bit codes: 16 * 15 * 127 = 30480.
 template <int MaxCode, int Steps, int M, int V>
 T9_INLINE void multiply_scaled(const Ints* const (&codes)[V], const int8_t* const (&y)[M], const Ints (&scale)[V],
                                Ints (&total)[M][V]) {
-  constexpr bool kWords = 4 * 4 * MaxCode * 127 <= 32767;
-  constexpr int kRun = kWords && Steps > 4 ? 4 : Steps;
-  Ints word[V];
-#pragma GCC unroll 2
-  for (int v = 0; v < V; ++v) word[v] = and_bits(scale[v], set_int32(0xffff));
-#pragma GCC unroll 4
-  for (int begin = 0; begin < Steps; begin += kRun) {
-    Ints dot[M][V];
+  Ints dot[M][V];
 #pragma GCC unroll 8
-    for (int m = 0; m < M; ++m) {
+  for (int m = 0; m < M; ++m) {
 #pragma GCC unroll 2
-      for (int v = 0; v < V; ++v) dot[m][v] = zero_ints();
-    }
-    const Ints* run_codes[V];
-    const int8_t* run_y[M];
-#pragma GCC unroll 2
-    for (int v = 0; v < V; ++v) run_codes[v] = codes[v] + begin;
+    for (int v = 0; v < V; ++v) dot[m][v] = zero_ints();
+  }
+  multiply<MaxCode, Steps, M, V>(codes, y, dot);
 #pragma GCC unroll 8
-    for (int m = 0; m < M; ++m) run_y[m] = y[m] + 4 * begin;
-    multiply<MaxCode, kRun, M, V>(run_codes, run_y, dot);
-#pragma GCC unroll 8
-    for (int m = 0; m < M; ++m) {
+  for (int m = 0; m < M; ++m) {
 #pragma GCC unroll 2
-      for (int v = 0; v < V; ++v) {
-        if constexpr (kWords) {
-          total[m][v] = _mm512_dpwssd_epi32(total[m][v], dot[m][v], word[v]);
-        } else {
-          total[m][v] = add_int32(total[m][v], mul_int32(dot[m][v], scale[v]));
-        }
-      }
-    }
+    for (int v = 0; v < V; ++v) total[m][v] = add_int32(total[m][v], mul_int32(dot[m][v], scale[v]));
   }
 }
 
