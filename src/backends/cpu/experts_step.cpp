@@ -14,7 +14,7 @@ using tensor::MatView;
 
 IndexRange part_of(int64_t n, int64_t size, int64_t index) { return {index * size, std::min(n, (index + 1) * size)}; }
 
-// Rows [rows.begin, rows.end) of an expert, as a weight of their own, and where their bias begins.
+// Rows [rows.begin, rows.end) of an expert, as a weight of their own, and where the bias of a row begins.
 tensor::WeightView weight_of(const Product& product, int64_t expert, IndexRange rows) {
   tensor::WeightView part = product.weight;
   part.data = part.row(expert * part.rows + rows.begin);
@@ -71,6 +71,7 @@ class RunExperts {
 
   // A panel of gate and up rows for the pairs of a tile, and the activation over them, as `down` reads it.
   void run_inner(int64_t chunk, int worker) const {
+    chunk = in_turn(chunk, n_inner_chunks());
     const int64_t n_panels = n_parts(step_.n_inner, inner_panel());
     const ExpertTile& tile = tiles_.tiles[chunk / n_panels];
     const IndexRange cols = part_of(step_.n_inner, inner_panel(), chunk % n_panels);
@@ -86,6 +87,7 @@ class RunExperts {
 
   // A panel of down rows for the pairs of a tile.
   void run_down(int64_t chunk, int worker) const {
+    chunk = in_turn(chunk, n_down_chunks());
     const Product& down = step_.down;
     const int64_t n_cols = down.weight.rows;
     const int64_t n_panels = n_parts(n_cols, down_panel());
@@ -101,6 +103,9 @@ class RunExperts {
   bool has_few_rows() const { return n_pairs_ <= kFewRows * *tiles_.count; }
   int64_t inner_panel() const { return has_few_rows() ? step_.inner_panel_few : step_.inner_panel_many; }
   int64_t down_panel() const { return has_few_rows() ? step_.down_panel_few : step_.down_panel_many; }
+  int64_t in_turn(int64_t chunk, int64_t n_chunks) const {
+    return has_few_rows() ? chunk_in_turn(chunk, n_chunks, pass_.n_workers()) : chunk;
+  }
   ExpertChoices choices(int64_t row) const { return expert_choices(pass_.row(step_.choices, row), step_.n_used); }
 
   MatView<float> buffer(int worker, int64_t offset, int64_t rows, int64_t cols) const {
@@ -110,9 +115,10 @@ class RunExperts {
 
   void multiply_rows(const Product& product, const ExpertTile& tile, IndexRange weight_rows, MatView<float> out,
                      int worker) const {
-    multiply(product, weight_of(product, tile.expert, weight_rows), bias_of(product, tile.expert, weight_rows.begin),
-             {0, weight_rows.size()}, pick(act_rows(product, pass_), tiles_.rows + tile.first, tile.size), out, pass_,
-             worker);
+    // To the last of the rows, so that what comes after these can be fetched.
+    multiply(product, weight_of(product, tile.expert, {weight_rows.begin, step_.n_inner}),
+             bias_of(product, tile.expert, weight_rows.begin), {0, weight_rows.size()},
+             pick(act_rows(product, pass_), tiles_.rows + tile.first, tile.size), out, pass_, worker);
   }
 
   // All pairs as `down` reads them.

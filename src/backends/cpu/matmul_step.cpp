@@ -38,6 +38,7 @@ struct Chunking {
     const int64_t first_row = chunk / n_panels * row_block;
     const tensor::IndexRange rows{first_row, std::min(n_rows, first_row + row_block)};
     int64_t index = chunk % n_panels;
+    if (n_rows <= kFewRows) index = chunk_in_turn(index, n_panels, pass.n_workers());
     auto group = step.groups.begin();
     while (true) {
       const int64_t n = n_parts(group->products.front().weight.rows, panel_rows(*group));

@@ -75,7 +75,7 @@ struct Prefetcher {
   Prefetcher(const WeightView& weight, IndexRange rows) {
     const auto* data = reinterpret_cast<const uint8_t*>(weight.data);
     next = data + static_cast<size_t>(rows.begin) * weight.row_bytes;
-    end = data + static_cast<size_t>(rows.end) * weight.row_bytes;
+    end = data + weight.size_bytes();  // beyond the call's rows: see TilePrefetcher
     const size_t group_bytes = kLanes * weight.row_bytes;
     const uint8_t* first = next + (group_bytes > (16 << 10) ? 1 : 2) * group_bytes;
     if (first > end) first = end;
