@@ -1,5 +1,6 @@
 // The vector vocabulary of matrix products for AVX2: what kernels/generic/matmul_*.inl is written in. A vector holds 8
-// weight rows side by side; each row's 32-bit lane holds 4 codes, 2 words or 1 integer.
+// weight rows side by side; each row's 32-bit lane holds 4 codes, 2 words or 1 integer. Where AVX-VNNI is there (the
+// compiler's __AVXVNNI__), its dots take the place of products in 16 bits.
 #pragma once
 
 #include <immintrin.h>
@@ -9,18 +10,23 @@
 
 #define T9_INLINE __attribute__((always_inline)) inline
 
-namespace tempo9::kernels::avx2 {
+namespace tempo9::kernels::T9_ISA {  // avx2, or a set that builds on it
 namespace {
 
 using Ints = __m256i;
 using Floats = __m256;
 constexpr int kLanes = 8;
 
+#ifdef __AVXVNNI__
+// vpdpbusd multiplies unsigned by signed bytes: 8-bit signed codes are stored with 128 added.
+constexpr int kSignedBias = 128;
+#else
 // 8-bit codes stay signed: their sign is moved to the activations (see multiply).
 constexpr int kSignedBias = 0;
+#endif
 
-// Activation rows that a panel tile multiplies at once: 4 rows x 2 vectors of 16-bit sums, 2 of codes, 1 of activations
-// and 1 product are 12 of the 16 registers.
+// Activation rows that a panel tile multiplies at once: 4 rows x 2 vectors of sums, 2 of codes, 1 of activations and 1
+// product are 12 of the 16 registers.
 constexpr int n_tile_rows(int /*block*/) { return 4; }
 // Up to this many activation rows, codes are multiplied as they are unpacked; beyond it they go through a panel.
 constexpr int kMaxStreamRows = 4;
@@ -192,6 +198,20 @@ T9_INLINE Ints select_below(Ints a, int32_t limit, Ints below, Ints otherwise) {
 }
 
 // Signed 8-bit codes as this ISA multiplies them.
+#ifdef __AVXVNNI__
+T9_INLINE Ints signed_codes(Ints a) { return _mm256_xor_si256(a, set_int8(0x80)); }
+
+// Scales as multiply_scaled takes them: here, the integer in each lane.
+template <int Byte>
+T9_INLINE Ints scale_unsigned(Ints a) {
+  return pick_bytes<Byte, -1, -1, -1>(a);
+}
+template <int Byte>
+T9_INLINE Ints scale_signed(Ints a) {
+  return _mm256_srai_epi32(pick_bytes<-1, -1, -1, Byte>(a), 24);
+}
+T9_INLINE Ints scale_int32(Ints a) { return a; }
+#else
 T9_INLINE Ints signed_codes(Ints a) { return a; }
 
 // Scales as multiply_scaled takes them: here, each lane's integer in both of its words.
@@ -204,6 +224,7 @@ T9_INLINE Ints scale_signed(Ints a) {
   return _mm256_srai_epi16(pick_bytes<-1, Byte, -1, Byte>(a), 8);
 }
 T9_INLINE Ints scale_int32(Ints a) { return or_bits(and_bits(a, set_int32(0xffff)), shift_left<16>(a)); }
+#endif
 
 // Bytes 2 * Half and 2 * Half + 1 of each lane as two words.
 template <int Half>
@@ -236,6 +257,48 @@ T9_INLINE Ints broadcast_4_bytes(const int8_t* p) {
   return _mm256_set1_epi32(four);
 }
 
+#ifdef __AVXVNNI__
+// acc + dot of each lane's bytes (unsigned codes, signed y). Written out for the reason that the AVX-512 set gives.
+T9_INLINE Ints dot_bytes(Ints acc, Ints codes, Ints y) {
+  asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(acc) : "x"(codes), "x"(y));
+  return acc;
+}
+
+// total[m][v] += dot of codes[v][0..Steps) with the 4 * Steps activations at y[m].
+template <int MaxCode, int Steps, int M, int V>
+T9_INLINE void multiply(const Ints* const (&codes)[V], const int8_t* const (&y)[M], Ints (&total)[M][V]) {
+#pragma GCC unroll 8
+  for (int k = 0; k < Steps; ++k) {
+    Ints w[V];
+#pragma GCC unroll 2
+    for (int v = 0; v < V; ++v) w[v] = codes[v][k];
+#pragma GCC unroll 4
+    for (int m = 0; m < M; ++m) {
+      const Ints four = broadcast_4_bytes(y[m] + 4 * k);
+#pragma GCC unroll 2
+      for (int v = 0; v < V; ++v) total[m][v] = dot_bytes(total[m][v], w[v], four);
+    }
+  }
+}
+
+// total[m][v] += scale[v] * dot.
+template <int MaxCode, int Steps, int M, int V>
+T9_INLINE void multiply_scaled(const Ints* const (&codes)[V], const int8_t* const (&y)[M], const Ints (&scale)[V],
+                               Ints (&total)[M][V]) {
+  Ints dot[M][V];
+#pragma GCC unroll 4
+  for (int m = 0; m < M; ++m) {
+#pragma GCC unroll 2
+    for (int v = 0; v < V; ++v) dot[m][v] = zero_ints();
+  }
+  multiply<MaxCode, Steps, M, V>(codes, y, dot);
+#pragma GCC unroll 4
+  for (int m = 0; m < M; ++m) {
+#pragma GCC unroll 2
+    for (int v = 0; v < V; ++v) total[m][v] = add_int32(total[m][v], mul_int32(dot[m][v], scale[v]));
+  }
+}
+#else
 // total[m][v] += scale[v] * dot of codes[v][0..Steps) with the 4 * Steps activations at y[m].
 //
 // vpmaddubsw adds two products of an unsigned and a signed byte in 16 bits, saturating. Unsigned codes up to MaxCode
@@ -285,6 +348,7 @@ T9_INLINE void multiply(const Ints* const (&codes)[V], const int8_t* const (&y)[
   for (int v = 0; v < V; ++v) ones[v] = _mm256_set1_epi16(1);
   multiply_scaled<MaxCode, Steps, M, V>(codes, y, ones, total);
 }
+#endif
 
 // 16 floats: the virtual lanes of contract C1 for float weights.
 struct Float16s {
@@ -318,4 +382,4 @@ T9_INLINE float tree_sum_16(const Float16s& a) {
 }
 
 }  // namespace
-}  // namespace tempo9::kernels::avx2
+}  // namespace tempo9::kernels::T9_ISA
