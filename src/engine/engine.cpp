@@ -96,7 +96,9 @@ class EngineThread final : public Engine {
                     .max_step_rows = options.max_step_rows,
                     .pages_total = cache_->stats().pages_total}),
         runner_(std::move(runner)),
-        speculator_(std::move(speculator)) {
+        speculator_(std::move(speculator)),
+        energy_(options.energy) {
+    if (energy_) counted_.energy_j = 0.0;
     counted_.memory = {.budget_bytes = memory.budget,
                        .activation_bytes = needs.activations,
                        .disk_buffer_bytes = needs.disk_buffers,
@@ -128,6 +130,8 @@ class EngineThread final : public Engine {
   StepPlan plan();
   void apply(const StepPlan& plan);
   void commit(const StepPlan& plan, const Runner::Output& output, Clock::time_point started);
+  // Divides what a pass took by its rows.
+  void share_energy(const StepPlan& plan, double joules);
   Result<Sampled> sample(Sequence& sequence, std::span<float> logits);
   // Samples the answer's next tokens: one, and one more for each draft that was right. `logits`: of the rows that give
   // some. Posts what text they release.
@@ -164,6 +168,7 @@ class EngineThread final : public Engine {
   const Scheduler scheduler_;
   Runner runner_;
   const std::unique_ptr<Speculator> speculator_;  // null: no speculation
+  EnergyMeter* const energy_;                     // null: not counted
   StepTimes times_;
   SamplerScratch scratch_;
   std::vector<std::unique_ptr<Sequence>> sequences_;  // admitted, in order
@@ -306,7 +311,9 @@ void EngineThread::step() {
     if (disk_changed) publish({});
     return park();
   }
+  const double joules_before = energy_ ? energy_->joules() : 0.0;
   const Runner::Output output = runner_.run(step_plan, sequences_);
+  if (energy_) share_energy(step_plan, energy_->joules() - joules_before);
   commit(step_plan, output, started);
   publish(step_plan);
 }
@@ -390,6 +397,15 @@ void EngineThread::apply(const StepPlan& plan) {
     const Result<void> grown = cache_->grow(sequence.pages.value(), rows.end);
     T9_CHECK_MSG(grown.has_value(), grown.error().message());  // the plan counts pages
     if (!sequence.first_row) sequence.first_row = Clock::now();
+  }
+}
+
+void EngineThread::share_energy(const StepPlan& plan, double joules) {
+  *counted_.energy_j += joules;
+  const auto n_rows = static_cast<double>(plan.n_decode_rows + plan.n_prefill_rows);
+  for (const StepPlan::Rows& rows : plan.rows) {
+    sequences_[static_cast<size_t>(rows.sequence)]->energy_j +=
+        joules * static_cast<double>(rows.end - rows.begin) / n_rows;
   }
 }
 
@@ -551,11 +567,14 @@ void EngineThread::post_last(Sequence& sequence, Event event, std::string_view r
   usage.queue_ms = ms_between(sequence.submitted, first_row);
   usage.prefill_ms = ms_between(first_row, first_token);
   if (sequence.first_token) usage.decode_ms = ms_between(first_token, sequence.last_token);
+  if (energy_) usage.energy_j = sequence.energy_j;
   const double decode_s = usage.decode_ms / 1000.0;
-  spdlog::info("request id={} prompt={} cached={} common={} why={} completion={} ttft_ms={:.1f} tok_s={:.1f} finish={}",
-               sequence.id, usage.prompt_tokens, usage.cached_tokens, usage.common_tokens, usage.uncached_because,
-               usage.completion_tokens, usage.queue_ms + usage.prefill_ms,
-               decode_s > 0.0 ? static_cast<double>(usage.completion_tokens) / decode_s : 0.0, reason);
+  spdlog::info(
+      "request id={} prompt={} cached={} common={} why={} completion={} ttft_ms={:.1f} tok_s={:.1f} finish={}{}",
+      sequence.id, usage.prompt_tokens, usage.cached_tokens, usage.common_tokens, usage.uncached_because,
+      usage.completion_tokens, usage.queue_ms + usage.prefill_ms,
+      decode_s > 0.0 ? static_cast<double>(usage.completion_tokens) / decode_s : 0.0, reason,
+      usage.energy_j ? fmt::format(" energy_j={:.3f}", *usage.energy_j) : "");
   sequence.events->push(std::move(event));
 }
 
@@ -609,10 +628,15 @@ void EngineThread::count_memory() {
   counted_.memory.states_kept = cache.states_kept;
 }
 
+// Rows of a pass that give logits: of each sequence one, and one more for each guess.
+int64_t max_outputs(const EngineOptions& options) {
+  return std::min(options.max_step_rows, options.max_batch * (1 + options.speculation.max_depth));
+}
+
 }  // namespace
 
-Result<std::unique_ptr<Engine>> Engine::create(backends::Backend& backend, const models::Model& model,
-                                               const tokenizer::Tokenizer& tokenizer, const EngineOptions& options) {
+Result<PlannedMemory> plan_engine_memory(const backends::Backend& backend, const models::Model& model,
+                                         const EngineOptions& options) {
   if (options.context_length < 2 || options.max_batch < 1 || options.max_step_rows < options.max_batch ||
       options.max_step_rows > kMaxStepRows || options.kv_tokens < 0 || options.speculation.max_depth < 0 ||
       options.speculation.max_depth > kMaxDepth) {
@@ -621,23 +645,29 @@ Result<std::unique_ptr<Engine>> Engine::create(backends::Backend& backend, const
         fmt::format("engine: context {}, batch {}, rows {} (at most {}), KV tokens {}: out of range",
                     options.context_length, options.max_batch, options.max_step_rows, kMaxStepRows, options.kv_tokens));
   }
-  const SpeculationOptions& speculation = options.speculation;
-  const std::vector<tensor::KvLayerSpec> kv_layers = Speculator::kv_layers(model, speculation);
-  const int64_t n_verified = std::min(options.max_step_rows, options.max_batch * (1 + speculation.max_depth));
   const MemoryNeeds needs{
-      .activations = activation_bytes(model.program, model.info.n_vocab, options.max_step_rows, n_verified),
+      .activations = activation_bytes(model.program, model.info.n_vocab, options.max_step_rows, max_outputs(options)),
       .disk_buffers = options.disk.root.empty() ? 0 : kv::disk::Store::most_memory_bytes(options.disk),
-      .page = kv::page_bytes(backend, kv_layers, options.kv_type),
+      .page = kv::page_bytes(backend, Speculator::kv_layers(model, options.speculation), options.kv_type),
       .state = kv::state_bytes(model.program.state_layers),
       .max_batch = options.max_batch,
       .context_length = options.context_length};
+  if (options.memory_bytes > 0) {
+    T9_TRY(plan, plan_memory(needs, options.memory_bytes));
+    return PlannedMemory{needs, plan};
+  }
   const int64_t kv_tokens =
       options.kv_tokens > 0 ? options.kv_tokens : options.max_batch * round_up_to_pages(options.context_length);
-  MemoryPlan memory = plan_sizes(needs, round_up_to_pages(kv_tokens) / tensor::kPageTokens, options.kept_bytes);
-  if (options.memory_bytes > 0) {
-    T9_TRY(planned, plan_memory(needs, options.memory_bytes));
-    memory = planned;
-  }
+  return PlannedMemory{needs,
+                       plan_sizes(needs, round_up_to_pages(kv_tokens) / tensor::kPageTokens, options.kept_bytes)};
+}
+
+Result<std::unique_ptr<Engine>> Engine::create(backends::Backend& backend, const models::Model& model,
+                                               const tokenizer::Tokenizer& tokenizer, const EngineOptions& options) {
+  T9_TRY(planned, plan_engine_memory(backend, model, options));
+  const auto& [needs, memory] = planned;
+  const SpeculationOptions& speculation = options.speculation;
+  const std::vector<tensor::KvLayerSpec> kv_layers = Speculator::kv_layers(model, speculation);
   T9_TRY(cache, kv::Cache::create(backend, kv_layers, model.program.state_layers,
                                   {.type = options.kv_type,
                                    .max_tokens = memory.pages * tensor::kPageTokens,
@@ -654,8 +684,8 @@ Result<std::unique_ptr<Engine>> Engine::create(backends::Backend& backend, const
   }
   T9_TRY(runner, Runner::create(backend, model, *cache,
                                 {.max_rows = options.max_step_rows,
-                                 .max_outputs = n_verified,
-                                 .max_trial_rows = speculator ? n_verified : 0},
+                                 .max_outputs = max_outputs(options),
+                                 .max_trial_rows = speculator ? max_outputs(options) : 0},
                                 /*keeps_hidden=*/speculator && speculator->reads_hidden()));
   return std::make_unique<EngineThread>(model, tokenizer, options, memory, needs, std::move(cache), std::move(runner),
                                         std::move(speculator));

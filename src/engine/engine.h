@@ -6,6 +6,8 @@
 #include <string>
 
 #include "backends/backend.h"
+#include "base/energy_meter.h"
+#include "engine/memory_plan.h"
 #include "engine/service.h"
 #include "engine/speculation/options.h"
 #include "kv/disk/store.h"
@@ -31,7 +33,20 @@ struct EngineOptions {
   // With nothing to do for so long, what is on disk leaves memory.
   std::chrono::milliseconds idle_return = std::chrono::minutes(5);
   SpeculationOptions speculation;
+  // Read around each pass, on the engine's thread; outlives the engine. Null: energy is not counted.
+  EnergyMeter* energy = nullptr;
 };
+
+// What an engine needs, and what it would do with the memory that it is given.
+struct PlannedMemory {
+  MemoryNeeds needs;
+  MemoryPlan plan;
+};
+
+// As create() does it, without creating anything. Errors: kInvalidInput for options out of range and for a budget
+// without room.
+Result<PlannedMemory> plan_engine_memory(const backends::Backend& backend, const models::Model& model,
+                                         const EngineOptions& options);
 
 class Engine : public Service {
  public:

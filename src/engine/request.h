@@ -90,6 +90,8 @@ struct Usage {
   double queue_ms = 0.0;        // submit to first row
   double prefill_ms = 0.0;      // first row to first token
   double decode_ms = 0.0;       // first token to last
+  // Of the passes that it was part of, its share by rows; absent where the machine does not report energy.
+  std::optional<double> energy_j;
 };
 
 // A piece of the answer, in order. Text is well-formed UTF-8 and never part of a stop string. Only the last event may

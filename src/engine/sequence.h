@@ -47,6 +47,7 @@ struct Sequence {
   std::unique_ptr<SequenceSpeculation> speculation;  // once it has been looked at for drafts
   int64_t n_drafted = 0;                             // in all, verified
   int64_t n_drafts_accepted = 0;
+  double energy_j = 0.0;  // its share of the passes so far
   // How the answer ended, from the step that found out until its last event is posted.
   std::optional<Result<FinishReason>> end;
   bool ended = false;  // its last event was posted

@@ -74,6 +74,8 @@ struct ServiceStats {
   uint64_t decode_rows = 0;  // rows of passes, by what they were
   uint64_t prefill_rows = 0;
   double step_s = 0.0;  // time that passes took, in all
+  // That the machine took while they ran, other programs' part included; absent where it does not say.
+  std::optional<double> energy_j;
   MemoryStats memory;
   DiskStats disk;
   SpeculationStats speculation;
