@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
 
 #include "base/check.h"
 
@@ -61,16 +62,20 @@ void put_value(std::vector<std::byte>& out, const MetaValue& value) {
 void Writer::add(std::string key, MetaValue value) { pairs_.emplace_back(std::move(key), std::move(value)); }
 
 void Writer::add_tensor(std::string name, tensor::DType dtype, std::vector<int64_t> ne, std::vector<std::byte> data) {
-  T9_CHECK(!ne.empty() && ne.size() <= 4);
-  size_t expected = tensor::row_bytes(dtype, ne[0]);
-  for (size_t i = 1; i < ne.size(); ++i) expected *= static_cast<size_t>(ne[i]);
-  T9_CHECK_MSG(data.size() == expected, name);
-  tensors_.push_back({std::move(name), dtype, std::move(ne), std::move(data)});
+  add_hole(std::move(name), dtype, std::move(ne));
+  T9_CHECK_MSG(data.size() == tensors_.back().size, tensors_.back().name);
+  tensors_.back().data = std::move(data);
 }
 
-std::vector<std::byte> Writer::bytes() const {
+void Writer::add_hole(std::string name, tensor::DType dtype, std::vector<int64_t> ne) {
+  T9_CHECK(!ne.empty() && ne.size() <= 4);
+  uint64_t size = tensor::row_bytes(dtype, ne[0]);
+  for (size_t i = 1; i < ne.size(); ++i) size *= static_cast<uint64_t>(ne[i]);
+  tensors_.push_back({std::move(name), dtype, std::move(ne), {}, size});
+}
+
+std::vector<std::byte> Writer::directory() const {
   std::vector<std::byte> out;
-  const auto pad = [&](size_t size) { return (size + alignment_ - 1) / alignment_ * alignment_; };
   put_bytes(out, "GGUF", 4);
   put(out, uint32_t{3});
   put(out, static_cast<uint64_t>(tensors_.size()));
@@ -86,9 +91,16 @@ std::vector<std::byte> Writer::bytes() const {
     for (const int64_t n : tensor.ne) put(out, static_cast<uint64_t>(n));
     put(out, static_cast<uint32_t>(tensor.dtype));
     put(out, offset);
-    offset += pad(tensor.data.size());
+    offset += pad(tensor.size);
   }
+  if (!tensors_.empty()) out.resize(pad(out.size()));
+  return out;
+}
+
+std::vector<std::byte> Writer::bytes() const {
+  std::vector<std::byte> out = directory();
   for (const Tensor& tensor : tensors_) {
+    T9_CHECK_MSG(tensor.data.size() == tensor.size, tensor.name);
     out.resize(pad(out.size()));
     put_bytes(out, tensor.data.data(), tensor.data.size());
   }
@@ -97,17 +109,26 @@ std::vector<std::byte> Writer::bytes() const {
 
 Result<void> Writer::write(const std::string& path) const {
   const std::string temporary = path + ".tmp";
-  const std::vector<std::byte> data = bytes();
-  std::FILE* file = std::fopen(temporary.c_str(), "wb");
-  if (!file) return fail(ErrorCode::kIo, fmt::format("{}: {}", temporary, std::strerror(errno)));
-  const bool written = std::fwrite(data.data(), 1, data.size(), file) == data.size();
-  const bool closed = std::fclose(file) == 0;
-  if (!written || !closed || std::rename(temporary.c_str(), path.c_str()) != 0) {
-    const int reason = errno;
-    std::remove(temporary.c_str());
-    return fail(ErrorCode::kIo, fmt::format("{}: {}", path, std::strerror(reason)));
+  std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
+  const std::vector<std::byte> head = directory();
+  const auto put_at = [&file](uint64_t offset, const std::vector<std::byte>& data) {
+    file.seekp(static_cast<std::streamoff>(offset));
+    file.write(reinterpret_cast<const char*>(data.data()), static_cast<std::streamsize>(data.size()));
+  };
+  put_at(0, head);
+  uint64_t end = head.size();
+  for (const Tensor& tensor : tensors_) {
+    put_at(pad(end), tensor.data);
+    end = pad(end) + tensor.size;
   }
-  return {};
+  file.close();
+  std::error_code error;
+  if (file) std::filesystem::resize_file(temporary, end, error);  // a hole may be the last
+  if (file && !error) std::filesystem::rename(temporary, path, error);
+  if (file && !error) return {};
+  std::error_code ignored;
+  std::filesystem::remove(temporary, ignored);
+  return fail(ErrorCode::kIo, fmt::format("{}: {}", path, error ? error.message() : "cannot be written"));
 }
 
 }  // namespace tempo9::gguf

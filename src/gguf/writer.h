@@ -19,7 +19,10 @@ class Writer {
   void add(std::string key, MetaValue value);
   // `ne` has 1 to 4 dimensions; `data` has exactly their bytes in `dtype` and is copied.
   void add_tensor(std::string name, tensor::DType dtype, std::vector<int64_t> ne, std::vector<std::byte> data);
+  // A tensor of zeros, which takes no room in what `write` writes, whatever its size: the file has a hole there.
+  void add_hole(std::string name, tensor::DType dtype, std::vector<int64_t> ne);
 
+  // REQUIRES: no hole.
   std::vector<std::byte> bytes() const;
   // To a temporary name beside `path`, then renamed.
   Result<void> write(const std::string& path) const;
@@ -30,7 +33,12 @@ class Writer {
     tensor::DType dtype;
     std::vector<int64_t> ne;
     std::vector<std::byte> data;
+    uint64_t size = 0;  // of the data, or of the hole
   };
+
+  uint64_t pad(uint64_t size) const { return (size + alignment_ - 1) / alignment_ * alignment_; }
+  // Everything before the first tensor's data, padding included.
+  std::vector<std::byte> directory() const;
 
   uint32_t alignment_;
   std::vector<std::pair<std::string, MetaValue>> pairs_;
