@@ -44,6 +44,14 @@ Result<const Architecture*> find_architecture(const gguf::Metadata& metadata) {
 // Files that hold an adapter, an image tower or a vocabulary share the container with models.
 Result<void> check_is_model(const gguf::Metadata& metadata) {
   T9_TRY(type, metadata.find_string("general.type"));
+  T9_TRY(architecture, metadata.find_string("general.architecture"));
+  if (type == "mmproj" || architecture == "clip") {
+    return fail(
+        ErrorCode::kUnsupported,
+        fmt::format("metadata general.{}: this file is a projector for images (mmproj), which holds no model by "
+                    "itself; give the language model's file",
+                    type == "mmproj" ? "type is \"mmproj\"" : "architecture is \"clip\""));
+  }
   if (!type || *type == "model") return {};
   return fail(ErrorCode::kUnsupported,
               fmt::format("metadata general.type is \"{}\": this file holds no model by itself", sanitize_utf8(*type)));
