@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "grammar/cache.h"
+#include "server/activity.h"
 #include "server/limits.h"
 #include "server/response_store.h"
 #include "server/server.h"
@@ -19,6 +20,7 @@ struct App {
   WorkerPool& workers;
   grammar::GrammarCache& grammars;
   ResponseStore& responses;
+  Activity& activity;
   const std::vector<int32_t> marker_tokens;  // control tokens that are shown as text: prepare.h
 };
 

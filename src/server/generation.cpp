@@ -132,7 +132,11 @@ Result<Started> start_with_images(Ready ready, const Result<vision::ImageService
 class GenerationAnswer : public http::Answer {
  public:
   GenerationAnswer(http::Request request, const GenerationDialect& dialect, const App& app)
-      : request_id_(request.id), dialect_(dialect), preparation_(std::make_shared<Preparation>()) {
+      : request_id_(request.id),
+        dialect_(dialect),
+        activity_(app.activity),
+        active_(activity_.begin(request.id, request.path)),
+        preparation_(std::make_shared<Preparation>()) {
     app.workers.post([request = std::move(request), &dialect, &app, preparation = preparation_]() mutable {
       if (!preparation->is_cancelled()) run(std::move(request), dialect, app, preparation);
     });
@@ -143,6 +147,7 @@ class GenerationAnswer : public http::Answer {
     if (!ended_) spdlog::info("event=client_left request={}", request_id_);
     if (!ended_) preparation_->abandon();
     cancel(choices_);
+    activity_.end(*active_);
   }
 
   // Choices take turns, so that one that is fast does not hold back the others.
@@ -208,7 +213,11 @@ class GenerationAnswer : public http::Answer {
     while (!choice.is_over) {
       const auto event = choice.stream->poll();
       if (!event) break;
+      active_->note_event(*event);
       AnswerUpdate update = choice.reader->read(*event);
+      if (update.error && active_->is_cancelled()) {
+        update.error = Error(ErrorCode::kCancelled, "The request was cancelled on the server's status page.");
+      }
       update.choice = static_cast<int32_t>(i);
       choice.is_over = event->finish || event->error;
       // The stream's last event, which says that it was cancelled, completes the usage.
@@ -230,6 +239,9 @@ class GenerationAnswer : public http::Answer {
     if (started.at_once) return note_end({.head = std::move(started.at_once), .bytes = {}, .is_last = true});
     choices_ = std::move(started.choices);
     writer_ = std::move(started.writer);
+    std::vector<std::shared_ptr<engine::Stream>> streams;
+    for (const Choice& choice : choices_) streams.push_back(choice.stream);
+    active_->note_submitted(started.prompt_tokens, std::move(streams));
     if (ready_) notify(ready_);
     if (auto piece = writer_->begin(started.prompt_tokens)) return piece;
     return poll();
@@ -242,6 +254,8 @@ class GenerationAnswer : public http::Answer {
 
   const std::string request_id_;
   const GenerationDialect& dialect_;
+  Activity& activity_;
+  const std::shared_ptr<ActiveRequest> active_;
   const std::shared_ptr<Preparation> preparation_;
   std::function<void()> ready_;
   std::vector<Choice> choices_;

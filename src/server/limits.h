@@ -41,6 +41,8 @@ inline constexpr size_t kKeptGrammars = 64;
 // Responses that clients may go on from, and the text of them together.
 inline constexpr size_t kStoredResponses = 64;
 inline constexpr size_t kStoredResponseBytes = 64 << 20;
+// Requests that have ended which the status page still knows.
+inline constexpr size_t kShownRequests = 100;
 // Work is queued and no engine step has ended for this long: /health says so.
 inline constexpr double kStalledAfterSeconds = 30.0;
 

@@ -18,8 +18,8 @@ class ServerImpl : public Server {
   explicit ServerImpl(const ServerContext& context)
       : context_(context),
         workers_(kPrepareThreads),
-        app_{context_, workers_, grammars_, responses_,
-             find_marker_tokens(context_.tokenizer, context_.chat_format.dialect())},
+        app_{context_,   workers_,  grammars_,
+             responses_, activity_, find_marker_tokens(context_.tokenizer, context_.chat_format.dialect())},
         router_(app_) {}
 
   Result<void> open(const ServerOptions& options) {
@@ -36,6 +36,7 @@ class ServerImpl : public Server {
   WorkerPool workers_;
   grammar::GrammarCache grammars_{kKeptGrammars};
   ResponseStore responses_{kStoredResponses, kStoredResponseBytes};
+  Activity activity_;
   const App app_;
   Router router_;
   std::unique_ptr<http::Listener> listener_;
@@ -44,6 +45,8 @@ class ServerImpl : public Server {
 }  // namespace
 
 std::string_view version() { return TEMPO9_VERSION; }
+
+Result<void> check_port(uint16_t port) { return http::check_port(port); }
 
 Result<std::unique_ptr<Server>> Server::start(const ServerContext& context, const ServerOptions& options) {
   auto server = std::make_unique<ServerImpl>(context);

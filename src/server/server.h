@@ -60,13 +60,17 @@ struct ServerContext {
   ModelCard model;
   SamplingDefaults sampling_defaults;
   const ImageInput* images = nullptr;  // null: there is no vision tower
-  bool logs_text = false;              // what models write; never without the user's asking
+  std::string compute;     // what the model runs on, for people
+  bool logs_text = false;  // what models write; never without the user's asking
 };
 
 struct ServerOptions {
   uint16_t port = 11435;  // 0: any free one
   HttpLimits limits;
 };
+
+// Whether a server could start there: listens and lets go. Errors: as Server::start.
+Result<void> check_port(uint16_t port);
 
 // Binds 127.0.0.1, never anything else. Its threads start with it.
 class Server {

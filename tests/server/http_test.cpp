@@ -28,7 +28,7 @@ TEST_F(ServerTest, ServesThePlainRoutes) {
   EXPECT_NE(root.body.find("tiny"), std::string::npos);
   const HttpReply page = http_request(port(), "GET", "/", {}, "Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n");
   EXPECT_EQ(page.header("Content-Type"), "text/html; charset=utf-8");
-  EXPECT_NE(page.body.find("<pre>tempo9"), std::string::npos);
+  EXPECT_NE(page.body.find("<title>tempo9"), std::string::npos);
   EXPECT_EQ(get("/health").body, R"({"status":"ok"})");
   EXPECT_NE(get("/metrics").body.find("\ntempo9_requests_running 0\n"), std::string::npos);
   EXPECT_EQ(get("/v1/models/?limit=1000").status, 200);

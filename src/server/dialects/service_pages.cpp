@@ -5,6 +5,7 @@
 #include <array>
 
 #include "server/dialects/openai.h"
+#include "server/dialects/status.h"
 #include "server/limits.h"
 
 namespace tempo9::server {
@@ -15,33 +16,15 @@ http::Response text_page(std::string body, std::string_view content_type = "text
   return {.status = 200, .headers = {{"Content-Type", std::string(content_type)}}, .body = std::move(body)};
 }
 
-std::string escape_html(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    if (c == '&') {
-      escaped += "&amp;";
-    } else if (c == '<') {
-      escaped += "&lt;";
-    } else {
-      escaped += c;
-    }
-  }
-  return escaped;
-}
-
 // HTML for browsers, plain text for everybody else.
 std::unique_ptr<http::Answer> handle_root(http::Request request, std::string, const App& app) {
+  if (request.header("Accept").find("text/html") != std::string_view::npos) return http::answer_with(status_page());
   std::string page = fmt::format("tempo9 {}\nmodel {}, context {} tokens\n\n", version(), app.context.model.name,
                                  app.context.engine.context_length());
   for (const Dialect* dialect : all_dialects()) {
     for (const Route& route : dialect->routes) page += fmt::format("{:<10} {}\n", route.methods, route.path);
   }
-  if (request.header("Accept").find("text/html") == std::string_view::npos) {
-    return http::answer_with(text_page(std::move(page)));
-  }
-  return http::answer_with(text_page(
-      fmt::format("<!doctype html><meta charset=\"utf-8\"><title>tempo9</title><pre>{}</pre>\n", escape_html(page)),
-      "text/html; charset=utf-8"));
+  return http::answer_with(text_page(std::move(page)));
 }
 
 // A monitor that only asks whether somebody answers would call a hung engine healthy: steps have to advance.
@@ -207,6 +190,16 @@ void write_images(std::string& page, const ImageStats& stats) {
   }
 }
 
+// The counter is left out where there is none: a zero would be a measurement.
+void write_energy(std::string& page, const Stats& stats) {
+  write_head(page, "tempo9_energy_reported", "gauge", "Whether this machine reports energy (Linux powercap), 0 or 1.");
+  page += fmt::format("tempo9_energy_reported {}\n", stats.energy_j ? 1 : 0);
+  if (!stats.energy_j) return;
+  write_head(page, "tempo9_energy_joules_total", "counter",
+             "Energy of processors and memory while passes ran; other programs' part is in it.");
+  page += fmt::format("tempo9_energy_joules_total {}\n", *stats.energy_j);
+}
+
 std::unique_ptr<http::Answer> handle_metrics(http::Request, std::string, const App& app) {
   const Stats stats = app.context.engine.stats();
   std::string page;
@@ -216,10 +209,13 @@ std::unique_ptr<http::Answer> handle_metrics(http::Request, std::string, const A
   }
   write_speculation(page, stats.speculation);
   if (app.context.images) write_images(page, app.context.images->service.stats());
+  write_energy(page, stats);
   return http::answer_with(text_page(std::move(page), "text/plain; version=0.0.4; charset=utf-8"));
 }
 
-constexpr std::array<Route, 3> kRoutes = {{{"GET, HEAD", "/", handle_root},
+constexpr std::array<Route, 5> kRoutes = {{{"GET, HEAD", "/", handle_root},
+                                           {"GET, HEAD", "/status", handle_status},
+                                           {"POST", "/status/cancel/{id...}", handle_cancel},
                                            {"GET, HEAD", "/health", handle_health},
                                            {"GET, HEAD", "/metrics", handle_metrics}}};
 

@@ -42,6 +42,22 @@ std::string own_hostname() {
   return name.data();
 }
 
+// Binds 127.0.0.1:`port` and listens.
+Result<void> listen(tcp::acceptor& acceptor, uint16_t port) {
+  const tcp::endpoint endpoint(asio::ip::address_v4::loopback(), port);
+  error_code ec;
+  acceptor.open(endpoint.protocol(), ec);
+  if (!ec) acceptor.set_option(tcp::acceptor::reuse_address(true), ec);
+  if (!ec) acceptor.bind(endpoint, ec);
+  if (!ec) acceptor.listen(tcp::acceptor::max_listen_connections, ec);
+  if (!ec) return {};
+  if (ec == asio::error::address_in_use) {
+    return fail(ErrorCode::kIo,
+                fmt::format("port {} is in use; choose another with --port (0 takes a free one)", port));
+  }
+  return fail(ErrorCode::kIo, fmt::format("cannot listen on 127.0.0.1:{}: {}", port, ec.message()));
+}
+
 class ListenerImpl : public Listener {
  public:
   ListenerImpl(Handler& handler, const HttpLimits& limits)
@@ -52,17 +68,9 @@ class ListenerImpl : public Listener {
   ~ListenerImpl() override { stop(0); }
 
   Result<void> open(uint16_t port) {
-    const tcp::endpoint endpoint(asio::ip::address_v4::loopback(), port);
+    T9_TRY_VOID(listen(acceptor_, port));
     error_code ec;
-    acceptor_.open(endpoint.protocol(), ec);
-    if (!ec) acceptor_.set_option(tcp::acceptor::reuse_address(true), ec);
-    if (!ec) acceptor_.bind(endpoint, ec);
-    if (!ec) acceptor_.listen(tcp::acceptor::max_listen_connections, ec);
-    if (!ec) port_ = acceptor_.local_endpoint(ec).port();
-    if (ec == asio::error::address_in_use) {
-      return fail(ErrorCode::kIo,
-                  fmt::format("port {} is in use; choose another with --port (0 takes a free one)", port));
-    }
+    port_ = acceptor_.local_endpoint(ec).port();
     if (ec) return fail(ErrorCode::kIo, fmt::format("cannot listen on 127.0.0.1:{}: {}", port, ec.message()));
     asio::co_spawn(acceptor_.get_executor(), accept_loop(), asio::detached);
     for (int i = 0; i < kNetworkThreads; ++i) threads_.emplace_back([this] { run_thread(); });
@@ -149,6 +157,12 @@ class ListenerImpl : public Listener {
 };
 
 }  // namespace
+
+Result<void> check_port(uint16_t port) {
+  asio::io_context io;
+  tcp::acceptor acceptor(io);
+  return listen(acceptor, port);
+}
 
 Result<std::unique_ptr<Listener>> Listener::start(uint16_t port, Handler& handler, const HttpLimits& limits) {
   auto listener = std::make_unique<ListenerImpl>(handler, limits);

@@ -10,6 +10,9 @@
 
 namespace tempo9::server::http {
 
+// Listens there and lets go at once. Errors: as Listener::start.
+Result<void> check_port(uint16_t port);
+
 class Listener {
  public:
   // Binds 127.0.0.1:`port` (0: any free one) and starts. `handler` outlives the listener.
