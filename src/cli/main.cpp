@@ -1,4 +1,9 @@
 // tempo9: flags and subcommands. With a model it serves; the subcommands are instruments.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <string>
+
 #include "cli/commands.h"
 #include "cli/serve.h"
 #include "cli/usage.h"
@@ -11,6 +16,8 @@ int main(int argc, char** argv) {
   ServeOptions serve_options;
   add_serve_options(app, serve_options);
   int exit_code = kExitOk;
+  add_chat_command(app, exit_code);
+  add_doctor_command(app, exit_code);
   add_inspect_command(app, exit_code);
   add_eval_command(app, exit_code);
   add_bench_command(app, exit_code);
@@ -24,5 +31,12 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return report_parse_end(app, error);
   }
-  return app.get_subcommands().empty() ? serve(serve_options) : exit_code;
+  if (!app.get_subcommands().empty()) return exit_code;
+  const std::string& file = serve_options.gguf;
+  const std::string command = std::filesystem::exists(file) ? "" : nearest_command(app, file);
+  if (!file.empty() && !command.empty()) {
+    fmt::print(stderr, "tempo9: error: {}: no such file; did you mean 'tempo9 {}'?\n", file, command);
+    return kExitUsage;
+  }
+  return serve(serve_options);
 }

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cstdio>
 
-#include "base/buffer.h"
+#include "cli/memory.h"
 
 namespace tempo9::cli {
 
@@ -32,12 +32,20 @@ class ProgressBar {
     is_drawn_ = true;
     constexpr uint64_t kWidth = 40;
     const uint64_t filled = kWidth * done_ / total_;
-    fmt::print(stderr, "\rloading  [{:<{}}] {:3}%", std::string(filled, '#'), kWidth, 100 * done_ / total_);
+    fmt::print(stderr, "\rloading  [{:<{}}] {:3}%, {:.0f} s left ", std::string(filled, '#'), kWidth,
+               100 * done_ / total_, seconds_left());
     std::fflush(stderr);
   }
 
  private:
+  // At the speed so far.
+  double seconds_left() const {
+    const std::chrono::duration<double> spent = Clock::now() - started_;
+    return spent.count() * static_cast<double>(total_ - done_) / static_cast<double>(done_);
+  }
+
   const uint64_t total_;
+  const Clock::time_point started_ = Clock::now();
   const bool is_terminal_ = isatty(STDERR_FILENO) != 0;
   uint64_t done_ = 0;
   Clock::time_point next_draw_;
@@ -47,9 +55,8 @@ class ProgressBar {
 }  // namespace
 
 void prefault(std::span<const tensor::WeightView> weights) {
-  uint64_t total = 0;
-  for (const tensor::WeightView& weight : weights) total += weight.size_bytes();
-  if (total == 0 || total >= usable_memory_bytes()) return;
+  const uint64_t total = weight_bytes(weights);
+  if (total == 0 || !fit_memory(weights)) return;
   constexpr uint64_t kSlice = 8 << 20;
   const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   ProgressBar bar(total);

@@ -19,8 +19,9 @@ struct Flag {
 };
 
 struct Command {
-  std::string name;  // empty: tempo9 itself
+  std::string name;  // "bench", and "bench spec" for a command of a command; empty: tempo9 itself
   std::string meaning;
+  std::string notes;  // what the help says at its end; for the manual
   std::vector<Flag> flags;
 };
 
@@ -30,7 +31,7 @@ std::string with_default(const CLI::Option& option) {
 }
 
 Command describe(const CLI::App& app, const std::string& name) {
-  Command command{.name = name, .meaning = app.get_description()};
+  Command command{.name = name, .meaning = app.get_description(), .notes = app.get_footer()};
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_group().empty()) continue;  // hidden
     const bool takes_value = option->get_items_expected_max() > 0;
@@ -43,13 +44,34 @@ Command describe(const CLI::App& app, const std::string& name) {
   return command;
 }
 
-// tempo9 itself, then its commands.
+void describe_commands(const CLI::App& app, const std::string& prefix, std::vector<Command>& commands) {
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    commands.push_back(describe(*command, prefix + command->get_name()));
+    describe_commands(*command, commands.back().name + " ", commands);
+  }
+}
+
+// tempo9 itself, then its commands, each before its own.
 std::vector<Command> describe_all(const CLI::App& app) {
   std::vector<Command> commands = {describe(app, "")};
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    commands.push_back(describe(*command, command->get_name()));
-  }
+  describe_commands(app, "", commands);
   return commands;
+}
+
+// "spec" of "bench spec".
+std::string last_word(const std::string& name) { return name.substr(name.rfind(' ') + 1); }
+bool is_nested(const Command& command) { return command.name.find(' ') != std::string::npos; }
+
+// The words that may follow `name`: its own commands.
+std::string command_names(const std::vector<Command>& commands, const std::string& name) {
+  const std::string prefix = name.empty() ? "" : name + " ";
+  std::string names;
+  for (const Command& command : commands) {
+    if (command.name.size() <= prefix.size() || !command.name.starts_with(prefix)) continue;
+    const std::string rest = command.name.substr(prefix.size());
+    if (rest.find(' ') == std::string::npos) names += (names.empty() ? "" : " ") + rest;
+  }
+  return names;
 }
 
 bool is_flag(const Flag& flag) { return flag.name.starts_with("--"); }
@@ -72,31 +94,31 @@ std::string replace_all(std::string text, std::string_view from, std::string_vie
 std::string shell_quoted(const std::string& text) { return "'" + replace_all(text, "'", "'\\''") + "'"; }
 
 std::string bash_script(const std::vector<Command>& commands) {
-  std::string names;
   std::string cases;
   for (const Command& command : commands) {
     if (command.name.empty()) continue;
-    names += (names.empty() ? "" : " ") + command.name;
-    cases += fmt::format("    {}) flags={} ;;\n", command.name, shell_quoted(flag_names(command)));
+    cases += fmt::format("      {}) flags={} commands={}; n=$((i + 1)) ;;\n", shell_quoted(command.name),
+                         shell_quoted(flag_names(command)), shell_quoted(command_names(commands, command.name)));
   }
   return fmt::format(
       "# bash completion for tempo9; made by `tempo9 completion bash`\n"
       "_tempo9() {{\n"
-      "  local word=${{COMP_WORDS[COMP_CWORD]}} commands={} command= flags= first\n"
-      "  first=${{COMP_WORDS[1]}}\n"
-      "  [[ $COMP_CWORD -gt 1 && \" $commands \" == *\" $first \"* ]] && command=$first\n"
-      "  case $command in\n{}"
-      "    *) flags={} ;;\n"
-      "  esac\n"
+      "  local word=${{COMP_WORDS[COMP_CWORD]}} commands={} flags={} called= i n=1\n"
+      "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
+      "    case ${{called:+$called }}${{COMP_WORDS[i]}} in\n{}"
+      "      *) break ;;\n"
+      "    esac\n"
+      "    called=${{called:+$called }}${{COMP_WORDS[i]}}\n"
+      "  done\n"
       "  if [[ $word == -* ]]; then\n"
       "    COMPREPLY=($(compgen -W \"$flags\" -- \"$word\"))\n"
       "  else\n"
-      "    [[ $COMP_CWORD -eq 1 ]] || commands=\n"
+      "    [[ $COMP_CWORD -eq $n ]] || commands=\n"
       "    COMPREPLY=($(compgen -W \"$commands\" -- \"$word\") $(compgen -f -- \"$word\"))\n"
       "  fi\n"
       "}}\n"
       "complete -o filenames -F _tempo9 tempo9\n",
-      shell_quoted(names), cases, shell_quoted(flag_names(commands.front())));
+      shell_quoted(command_names(commands, "")), shell_quoted(flag_names(commands.front())), cases);
 }
 
 // One argument of zsh's _arguments: '--port=[meaning]:N:'. Brackets and colons end its parts.
@@ -120,9 +142,17 @@ std::string zsh_script(const std::vector<Command>& commands) {
   std::string cases;
   for (const Command& command : commands) {
     if (command.name.empty()) continue;
-    list += "    " + shell_quoted(command.name + ":" + command.meaning) + "\n";
-    cases += fmt::format("    {})\n      {{ shift words; (( CURRENT-- )) }}\n      {}\n      ;;\n", command.name,
-                         zsh_arguments(command));
+    if (!is_nested(command)) list += "    " + shell_quoted(command.name + ":" + command.meaning) + "\n";
+    const std::string own = command_names(commands, command.name);
+    const std::string values = own.empty() ? "" : fmt::format(" \\\n        '1:command:({})'", own);
+    // A command of a command is asked for first: its name has the other's before it.
+    const std::string pattern =
+        is_nested(command) ? shell_quoted(command.name) : shell_quoted(command.name + " ") + "*";
+    const int n_words = is_nested(command) ? 2 : 1;
+    cases = fmt::format(
+                "    {})\n      words=(${{words[1]}} ${{words[{},-1]}}); (( CURRENT -= {} ))\n      {}{}\n      ;;\n",
+                pattern, n_words + 2, n_words, zsh_arguments(command), values) +
+            cases;
   }
   return fmt::format(
       "#compdef tempo9\n"
@@ -130,7 +160,7 @@ std::string zsh_script(const std::vector<Command>& commands) {
       "_tempo9() {{\n"
       "  local -a commands\n"
       "  commands=(\n{}  )\n"
-      "  case ${{words[2]}} in\n{}"
+      "  case \"${{words[2]}} ${{words[3]}}\" in\n{}"
       "    *)\n"
       "      (( CURRENT == 2 )) && _describe command commands\n"
       "      {} \\\n        '*:file:_files'\n"
@@ -141,19 +171,26 @@ std::string zsh_script(const std::vector<Command>& commands) {
       list, cases, zsh_arguments(commands.front()));
 }
 
+std::string fish_condition(const Command& command) {
+  if (command.name.empty()) return "__fish_use_subcommand";
+  const std::string seen = "__fish_seen_subcommand_from ";
+  return seen + replace_all(command.name, " ", "; and " + seen);
+}
+
 std::string fish_script(const std::vector<Command>& commands) {
   std::string text = "# fish completion for tempo9; made by `tempo9 completion fish`\n";
   for (const Command& command : commands) {
-    const std::string condition =
-        command.name.empty() ? "__fish_use_subcommand" : "__fish_seen_subcommand_from " + command.name;
     if (!command.name.empty()) {
-      text += fmt::format("complete -c tempo9 -n __fish_use_subcommand -a {} -d {}\n", command.name,
+      const std::string where = is_nested(command)
+                                    ? "__fish_seen_subcommand_from " + command.name.substr(0, command.name.rfind(' '))
+                                    : "__fish_use_subcommand";
+      text += fmt::format("complete -c tempo9 -n {} -a {} -d {}\n", shell_quoted(where), last_word(command.name),
                           shell_quoted(command.meaning));
     }
     for (const Flag& flag : command.flags) {
       if (!is_flag(flag)) continue;
-      text += fmt::format("complete -c tempo9 -n {} -l {}{} -d {}\n", shell_quoted(condition), flag.name.substr(2),
-                          flag.value.empty() ? "" : " -r", shell_quoted(flag.meaning));
+      text += fmt::format("complete -c tempo9 -n {} -l {}{} -d {}\n", shell_quoted(fish_condition(command)),
+                          flag.name.substr(2), flag.value.empty() ? "" : " -r", shell_quoted(flag.meaning));
     }
   }
   return text;
@@ -212,6 +249,7 @@ std::string manual_page(const CLI::App& app) {
     if (command.name.empty()) continue;
     text += fmt::format(".SS tempo9 {}\n{}\n", troff(command.name), troff(command.meaning));
     for (const Flag& flag : command.flags) text += troff_flag(flag);
+    if (!command.notes.empty()) text += ".PP\n" + troff(command.notes) + "\n";
   }
   text += ".SH ENVIRONMENT\n";
   for (const EnvironmentVariable& variable : environment_variables()) {

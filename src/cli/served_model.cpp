@@ -56,12 +56,32 @@ Result<Source> find_source(const ServeOptions& options) {
   return source;
 }
 
+// The flag, and the acceptance below which a request stops guessing for a while: AS_SPEC_MIN_ACCEPT.
+Result<engine::SpeculationOptions> read_speculation(const std::string& depth) {
+  engine::SpeculationOptions options{.max_depth = depth == "auto" ? engine::kMaxDepth : std::stoll(depth)};
+  const char* text = std::getenv("AS_SPEC_MIN_ACCEPT");
+  if (text == nullptr) return options;
+  double share = 0.0;
+  if (!CLI::detail::lexical_cast(text, share) || !(share >= 0.0 && share <= 1.0)) {
+    return fail(ErrorCode::kInvalidInput, fmt::format("AS_SPEC_MIN_ACCEPT is '{}'; it must be from 0 to 1", text));
+  }
+  options.min_acceptance = share;
+  return options;
+}
+
+}  // namespace
+
+Result<ServeSettings> read_serve_settings(const ServeOptions& options) {
+  T9_TRY(disk, read_kv_disk_options());
+  T9_TRY(speculation, read_speculation(options.speculation));
+  return ServeSettings{.disk = std::move(disk), .speculation = speculation};
+}
+
 Result<std::unique_ptr<backends::Backend>> make_backend(const ServeOptions& options) {
   if (options.backend == "reference") return backends::make_reference_backend();
   return backends::make_cpu_backend({.n_threads = options.n_threads, .isa = options.isa});
 }
 
-// The model file's own template, or the one that the user gives instead.
 Result<chat::ChatFormat> make_chat_format(const ServeOptions& options, const gguf::Metadata& metadata,
                                           const tokenizer::Tokenizer& tokenizer) {
   if (options.chat_template.empty()) return chat::ChatFormat::create(metadata, tokenizer);
@@ -76,41 +96,33 @@ Result<chat::ChatFormat> make_chat_format(const ServeOptions& options, const ggu
   return format;
 }
 
-// The flag, and the acceptance below which a request stops guessing for a while: AS_SPEC_MIN_ACCEPT.
-Result<engine::SpeculationOptions> read_speculation(const std::string& depth) {
-  engine::SpeculationOptions options{.max_depth = depth == "auto" ? engine::kMaxDepth : std::stoll(depth)};
-  const char* text = std::getenv("AS_SPEC_MIN_ACCEPT");
-  if (text == nullptr) return options;
-  double share = 0.0;
-  if (!CLI::detail::lexical_cast(text, share) || !(share >= 0.0 && share <= 1.0)) {
-    return fail(ErrorCode::kInvalidInput, fmt::format("AS_SPEC_MIN_ACCEPT is '{}', must be from 0 to 1", text));
-  }
-  options.min_acceptance = share;
-  return options;
+engine::EngineOptions make_engine_options(const ServeOptions& options, ServeSettings settings,
+                                          const models::Model& model, const backends::Backend& backend) {
+  if (!settings.disk.root.empty()) settings.disk.identity = kv_identity(model);
+  return {.context_length = std::min(options.max_length, model.info.context_length),
+          .max_batch = options.max_batch,
+          .kv_type = backend.kv_types().front(),
+          .memory_bytes = options.memory_bytes > 0 ? options.memory_bytes : default_memory_bytes(*model.file),
+          .disk = std::move(settings.disk),
+          .speculation = settings.speculation};
 }
 
-}  // namespace
-
-Result<ServedModel> load_served_model(const ServeOptions& options, kv::disk::Options disk) {
+// What costs nothing to check comes before what takes time to load.
+Result<ServedModel> load_served_model(const ServeOptions& options, ServeSettings settings) {
+  T9_TRY(backend, make_backend(options));
   T9_TRY(source, find_source(options));
   T9_TRY(opened, gguf::File::open(source.path));
   std::shared_ptr<const gguf::File> file = std::move(opened);
   T9_TRY(model, load_model(file, options.graph));
   T9_TRY(tokenizer, tokenizer::Tokenizer::create(file->metadata()));
   T9_TRY(chat_format, make_chat_format(options, file->metadata(), *tokenizer));
-  T9_TRY(backend, make_backend(options));
-  T9_TRY(speculation, read_speculation(options.speculation));
+  if (!fit_memory(model.weights)) {
+    spdlog::warn("event=weights_exceed_memory what=\"{}\"", describe_misfit(model.weights));
+  }
   prefault(model.weights);
-  if (!disk.root.empty()) disk.identity = kv_identity(model);
-  const size_t memory_bytes = options.memory_bytes > 0 ? options.memory_bytes : default_memory_bytes(*file);
-  const engine::EngineOptions engine_options{.context_length = std::min(options.max_length, model.info.context_length),
-                                             .max_batch = options.max_batch,
-                                             .kv_type = backend->kv_types().front(),
-                                             .memory_bytes = memory_bytes,
-                                             .disk = std::move(disk),
-                                             .speculation = speculation};
-  return ServedModel{std::move(source.name), std::move(file),    std::move(model), std::move(tokenizer),
-                     std::move(chat_format), std::move(backend), engine_options};
+  engine::EngineOptions engine_options = make_engine_options(options, std::move(settings), model, *backend);
+  return ServedModel{std::move(source.name), std::move(file),    std::move(model),         std::move(tokenizer),
+                     std::move(chat_format), std::move(backend), std::move(engine_options)};
 }
 
 void log_warnings(const ServedModel& served) {

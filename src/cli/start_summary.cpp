@@ -5,19 +5,13 @@
 #include <string>
 
 #include "cli/main_dtype.h"
+#include "cli/memory.h"
 #include "kv/sizes.h"
 #include "tensor/kv_view.h"
 
 namespace tempo9::cli {
 
 namespace {
-
-std::string human_bytes(double bytes) {
-  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  size_t unit = 0;
-  for (; bytes >= 1024.0 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1024.0;
-  return fmt::format("{:.{}f} {}", bytes, bytes < 10.0 && unit > 0 ? 1 : 0, kUnits[unit]);
-}
 
 double kv_bytes_per_token(const ServedModel& served) {
   const size_t page = kv::page_bytes(*served.backend, served.model.program.kv_layers, served.engine_options.kv_type);
@@ -64,7 +58,7 @@ void print_start_summary(const ServedModel& served, const ServeOptions& options,
   const std::string url = fmt::format("http://127.0.0.1:{}", port);
   fmt::print(stderr,
              "tempo9 {}\n"
-             "  model    {} ({}, {:.3g}B parameters, {}, mostly {})\n"
+             "  model    {} ({}, {} parameters, {}, mostly {})\n"
              "  context  {}\n"
              "{}"
              "  compute  {}, {} requests at once\n"
@@ -73,9 +67,9 @@ void print_start_summary(const ServedModel& served, const ServeOptions& options,
              "  address  {}\n\n"
              "Try:\n  curl -N {}/v1/chat/completions -d '{{\"stream\":true,\"messages\":"
              "[{{\"role\":\"user\",\"content\":\"Hello!\"}}]}}'\n\n",
-             TEMPO9_VERSION, served.name, info.architecture, static_cast<double>(info.n_parameters) / 1e9,
-             human_bytes(file_bytes), main_dtype(*served.file), describe_context(served, options, context_length),
-             describe_images(options), served.backend->description(), options.max_batch, human_bytes(file_bytes),
+             TEMPO9_VERSION, served.name, info.architecture, human_count(info.n_parameters), human_bytes(file_bytes),
+             main_dtype(*served.file), describe_context(served, options, context_length), describe_images(options),
+             served.backend->description(), options.max_batch, human_bytes(file_bytes),
              human_bytes(static_cast<double>(served.engine_options.memory_bytes)), describe_cache(served),
              describe_disk(served), url, url);
 }

@@ -49,7 +49,7 @@ std::string nearest_flag(const CLI::App& app, std::string_view given) {
 // The subcommand that was called, or the program itself.
 const CLI::App& innermost(const CLI::App& app) {
   const auto called = app.get_subcommands();
-  return called.empty() ? app : *called.front();
+  return called.empty() ? app : innermost(*called.front());
 }
 
 std::string describe_extra(const CLI::App& app, const std::string& argument) {
@@ -96,6 +96,14 @@ std::span<const std::string_view> examples() {
       "tempo9 --gguf model.gguf --port 0 --name assistant --max-batch 4",
   };
   return kExamples;
+}
+
+std::string nearest_command(const CLI::App& app, std::string_view given) {
+  constexpr size_t kCloseEnough = 2;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (edit_distance(given, command->get_name()) <= kCloseEnough) return command->get_name();
+  }
+  return "";
 }
 
 void add_help_texts(CLI::App& app) {

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace tempo9::cli {
@@ -18,6 +19,8 @@ std::span<const EnvironmentVariable> environment_variables();
 std::span<const std::string_view> examples();
 
 void add_help_texts(CLI::App& app);
+// The command that is nearly spelt so; empty when none is.
+std::string nearest_command(const CLI::App& app, std::string_view given);
 // Prints help, version or one error line for what `parse` threw. Gives the exit code.
 int report_parse_end(const CLI::App& app, const CLI::ParseError& error);
 

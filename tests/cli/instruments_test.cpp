@@ -1,7 +1,5 @@
 // The instruments as processes: exit codes, JSON, files.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <array>
 #include <cstdio>
@@ -14,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/program.h"
 #include "gguf/writer.h"
 #include "models/model_file.h"
 #include "support/data.h"
@@ -22,49 +21,13 @@ namespace tempo9 {
 namespace {
 
 using Json = nlohmann::json;
-
-struct Output {
-  int exit_code = -1;
-  std::string text;  // stdout, or stderr when asked for
-};
-
-Output run(const std::string& arguments, bool want_stderr = false) {
-  const std::string command =
-      std::string(TEMPO9_BINARY) + " " + arguments + (want_stderr ? " 2>&1 >/dev/null" : " 2>/dev/null");
-  Output output;
-  FILE* pipe = popen(command.c_str(), "r");
-  if (!pipe) return output;
-  std::array<char, 4096> buffer;
-  for (size_t n = 0; (n = fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) output.text.append(buffer.data(), n);
-  const int status = pclose(pipe);
-  output.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return output;
-}
+using testing::Output;
+using testing::read_bytes;
+using testing::run;
 
 std::string golden(const std::string& name) { return testing::golden_path(name); }
 
-std::string read(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-// A folder that lives as long as the test.
-class Instruments : public ::testing::Test {
- protected:
-  void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() / ("tempo9-instruments-" + std::to_string(getpid()));
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  std::string path(const std::string& name) const { return folder_ / name; }
-  std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ / name, std::ios::binary) << text;
-    return path(name);
-  }
-
- private:
-  std::filesystem::path folder_;
-};
+class Instruments : public testing::FolderTest {};
 
 TEST_F(Instruments, InspectShowsModelTensorsAndMemory) {
   const Output output = run("inspect --max-length 100 " + golden("gemma3/model.gguf"));
@@ -151,7 +114,7 @@ TEST_F(Instruments, EvalKeepsTheGraphAndBuildsItAgainWhenItIsDamaged) {
   EXPECT_EQ(rms(run(command + " --graph " + graph)), without);
   EXPECT_EQ(run(command + " --graph " + graph, true).text, "") << "nothing to say when it fits";
 
-  std::string content = read(graph);
+  std::string content = read_bytes(graph);
   const std::string good = content;
   content[content.size() / 2] ^= 1;
   std::ofstream(graph, std::ios::binary) << content;
@@ -160,12 +123,12 @@ TEST_F(Instruments, EvalKeepsTheGraphAndBuildsItAgainWhenItIsDamaged) {
   EXPECT_NE(rebuilt.text.find("event=graph_rebuilt"), std::string::npos) << rebuilt.text;
   EXPECT_NE(rebuilt.text.find("checksum"), std::string::npos) << rebuilt.text;
   EXPECT_EQ(std::count(rebuilt.text.begin(), rebuilt.text.end(), '\n'), 1) << rebuilt.text;
-  EXPECT_EQ(read(graph), good);
+  EXPECT_EQ(read_bytes(graph), good);
 
   const Output other = run("eval --backend reference --gguf " + golden("qwen3/model.gguf") + " --expect " +
                            golden("qwen3/expect.json") + " --graph " + graph);
   EXPECT_LE(rms(other), 1e-5) << "the graph of another model is not used";
-  EXPECT_NE(read(graph), good);
+  EXPECT_NE(read_bytes(graph), good);
 }
 
 TEST_F(Instruments, EvalNeverOverwritesAFileThatIsNoGraph) {
@@ -175,7 +138,7 @@ TEST_F(Instruments, EvalNeverOverwritesAFileThatIsNoGraph) {
   const Output output = run(command + precious, true);
   EXPECT_EQ(output.exit_code, 1);
   EXPECT_NE(output.text.find("notes.txt"), std::string::npos) << output.text;
-  EXPECT_EQ(read(precious), "do not lose this");
+  EXPECT_EQ(read_bytes(precious), "do not lose this");
   const Output unwritable = run(command + "/proc/none/x.graph", true);
   EXPECT_EQ(unwritable.exit_code, 0) << "the graph is only a cache";
   EXPECT_NE(unwritable.text.find("event=graph_not_saved"), std::string::npos) << unwritable.text;
@@ -307,6 +270,27 @@ TEST_F(Instruments, CompletionsAndManualHaveEveryFlagOfTheHelp) {
   EXPECT_GT(n_flags, 12);
   for (const std::string& text : texts) EXPECT_NE(text.find("inspect"), std::string::npos);
   EXPECT_EQ(run("completion tcsh").exit_code, 2);
+}
+
+TEST_F(Instruments, CompletionsAndManualKnowTheCommandsOfACommand) {
+  const std::string script = write("completion.bash", run("completion bash").text);
+  const auto complete = [&](const std::string& words) {
+    const std::string path = write("complete.sh", "source " + script + "\nCOMP_WORDS=(" + words +
+                                                      ")\nCOMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n_tempo9\n"
+                                                      "echo \"${COMPREPLY[*]}\" > " +
+                                                      this->path("replies") + "\n");
+    EXPECT_EQ(std::system(("bash " + path).c_str()), 0);
+    return read_bytes(this->path("replies"));
+  };
+  EXPECT_EQ(complete("tempo9 insp"), "inspect\n");
+  EXPECT_NE(complete("tempo9 bench sp").find("spec"), std::string::npos);
+  EXPECT_EQ(complete("tempo9 insp sp"), "\n") << "a command is the first word";
+  EXPECT_NE(complete("tempo9 bench spec --").find("--min-acceptance"), std::string::npos);
+  EXPECT_EQ(complete("tempo9 inspect --max-l"), "--max-length\n");
+  EXPECT_NE(run("man").text.find(".SS tempo9 bench spec"), std::string::npos);
+  EXPECT_NE(run("completion zsh").text.find("'bench spec')"), std::string::npos);
+  EXPECT_NE(run("completion fish").text.find("__fish_seen_subcommand_from bench; and __fish_seen_subcommand_from spec"),
+            std::string::npos);
 }
 
 TEST_F(Instruments, WrongFlagsGiveExitCode2) {

@@ -101,6 +101,7 @@ TEST(Serve, SaysInOneLineWhatIsWrongAndTheWayOut) {
   for (const BadUse& use : std::vector<BadUse>{
            {{}, 2, "no model given; try 'tempo9 --gguf FILE'"},
            {{"--prot", "1", golden_model()}, 2, "unknown flag --prot; did you mean --port?"},
+           {{"docter"}, 2, "docter: no such file; did you mean 'tempo9 doctor'?"},
            {{"--something-else"}, 2, "unknown flag --something-else"},
            {{golden_model(), "second"}, 2, "unexpected argument 'second'"},
            {{"--port", "70000", golden_model()}, 2, "--port"},
@@ -127,15 +128,30 @@ TEST(Serve, SaysInOneLineWhatIsWrongAndTheWayOut) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(Serve, TheDiskCachesVariablesAreCheckedAndTheSummarySaysWhereItIs) {
+// A graph in the cache that other code has made is a line in the log once a model is loaded.
+TEST(Serve, ABadFlagIsToldBeforeAnythingIsLoaded) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("tempo9-stale-" + std::to_string(getpid()));
+  std::filesystem::create_directories(folder / "tempo9/graph");
+  std::ofstream(folder / "tempo9/graph/model.gguf.graph") << "of another version";
+  setenv("XDG_CACHE_HOME", folder.c_str(), 1);
+  Process process({"--isa", "mmx", golden_model()});
+  const std::string text = process.wait_end();
+  EXPECT_EQ(process.exit_code(), 1);
+  EXPECT_TRUE(text.starts_with("tempo9: error: no such instruction set: 'mmx'")) << text;
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Serve, VariablesAreCheckedBeforeLoadingAndTheSummarySaysWhereTheDiskCacheIs) {
   struct Case {
     const char* name;
     const char* value;
     const char* said;
   };
-  for (const Case& c : {Case{"AS_KV_OFFLOAD_GB", "much", "AS_KV_OFFLOAD_GB is 'much'"},
-                        Case{"AS_KV_OFFLOAD_GB", "0", "AS_KV_OFFLOAD_GB is '0'"},
-                        Case{"AS_KV_OFFLOAD", "no", "AS_KV_OFFLOAD is 'no'"}}) {
+  for (const Case& c :
+       {Case{"AS_KV_OFFLOAD_GB", "much", "AS_KV_OFFLOAD_GB is 'much'"},
+        Case{"AS_KV_OFFLOAD_GB", "0", "AS_KV_OFFLOAD_GB is '0'"}, Case{"AS_KV_OFFLOAD", "no", "AS_KV_OFFLOAD is 'no'"},
+        Case{"AS_SPEC_MIN_ACCEPT", "1.5", "AS_SPEC_MIN_ACCEPT is '1.5'"}}) {
     setenv(c.name, c.value, 1);
     Process process({golden_model()});
     EXPECT_NE(process.wait_end().find(c.said), std::string::npos);
