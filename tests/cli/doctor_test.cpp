@@ -45,9 +45,8 @@ TEST_F(Doctor, AGoodFileWillRunAndWhatItTakesIsSaid) {
 }
 
 TEST_F(Doctor, ARefusedTypeIsNamedWithItsTensor) {
-  ModelFile file = ModelFile::read(golden_path("llama/model.gguf"));
-  const int64_t rows = file.tensor("blk.0.ffn_up.weight").ne[1];
-  file.reshape("blk.0.ffn_up.weight", {256, rows}, tensor::DType::kIQ2_XS);
+  ModelFile file = ModelFile::read(golden_path("quant/Q4_K_M/model.gguf"));
+  file.reshape("blk.0.ffn_up.weight", file.tensor("blk.0.ffn_up.weight").ne, tensor::DType::kIQ2_XS);
   file.write(path("iq2.gguf"));
   expect_refusal(path("iq2.gguf"), {"blk.0.ffn_up.weight", "IQ2_XS", "Q4_K_M"});
 }
@@ -60,22 +59,29 @@ TEST_F(Doctor, AnUnknownTokenizerIsNamed) {
   EXPECT_TRUE(has(diagnose(path("runes.gguf")), "ok    model ")) << "the rest is looked at all the same";
 }
 
-// The feed-forward part of a layer is wider than any memory: most of the file is a hole.
+// As many copies of a layer as make 3 TiB, of which nearly all is a hole.
 TEST_F(Doctor, AModelThatIsLargerThanTheMemorySaysBothSizes) {
-  constexpr int64_t kWide = int64_t{1} << 32;
-  ModelFile file = ModelFile::read(golden_path("llama/model.gguf"));
-  file.set("llama.feed_forward_length", static_cast<uint32_t>(kWide / 2));
+  constexpr int64_t kWide = int64_t{1} << 24;
+  constexpr uint32_t kLayers = 64;
+  ModelFile file = ModelFile::read(golden_path("quant/Q4_K_M/model.gguf"));
+  file.set("llama.feed_forward_length", static_cast<uint32_t>(kWide));
+  file.set("llama.block_count", kLayers);
   gguf::Writer writer;
   for (const auto& [key, value] : file.metadata) writer.add(key, value);
-  for (const ModelFile::Tensor& t : file.tensors) {
-    const bool is_down = t.name.find(".ffn_down.") != std::string::npos;
-    if (!is_down && t.name.find(".ffn_up.") == std::string::npos && t.name.find(".ffn_gate.") == std::string::npos) {
-      writer.add_tensor(t.name, t.dtype, t.ne, t.data);
-      continue;
+  const auto add = [&](const std::string& name, const ModelFile::Tensor& t) {
+    const bool is_down = name.find(".ffn_down.") != std::string::npos;
+    if (!is_down && name.find(".ffn_up.") == std::string::npos && name.find(".ffn_gate.") == std::string::npos) {
+      return writer.add_tensor(name, t.dtype, t.ne, t.data);
     }
     std::vector<int64_t> ne = t.ne;
-    ne[is_down ? 0 : 1] = kWide / 2;
-    writer.add_hole(t.name, t.dtype, ne);
+    ne[is_down ? 0 : 1] = kWide;
+    writer.add_hole(name, tensor::DType::kF32, ne);
+  };
+  const std::string first = "blk.0.";
+  for (const ModelFile::Tensor& t : file.tensors) {
+    if (!t.name.starts_with("blk.")) add(t.name, t);
+    if (!t.name.starts_with(first)) continue;
+    for (uint32_t i = 0; i < kLayers; ++i) add("blk." + std::to_string(i) + "." + t.name.substr(first.size()), t);
   }
   ASSERT_TRUE(writer.write(path("large.gguf")));
   expect_refusal(path("large.gguf"), {"TiB of weights, ", " of memory", "take a smaller model or quantisation"});
