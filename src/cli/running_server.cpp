@@ -8,8 +8,8 @@ namespace tempo9::cli {
 
 namespace {
 
-// Running answers get this long to end after the engine has stopped; their last event is then there already.
-constexpr int kStopGraceMs = 2000;
+// Answers under way get this long to end by themselves; a service manager's patience is longer (systemd: 90 s).
+constexpr int kDrainMs = 30'000;
 
 // What the file recommends. A value that is there and wrong is as good as absent: it is advice, not the model.
 server::SamplingDefaults read_sampling_defaults(const gguf::Metadata& metadata) {
@@ -53,8 +53,8 @@ Result<std::unique_ptr<RunningServer>> RunningServer::start(const ServeOptions& 
 RunningServer::~RunningServer() { stop(); }
 
 void RunningServer::stop() {
+  if (server_) server_->stop(kDrainMs);
   if (engine_) engine_->stop();
-  if (server_) server_->stop(kStopGraceMs);
 }
 
 }  // namespace tempo9::cli

@@ -25,7 +25,7 @@ class RunningServer {
   const ServedModel& served() const { return served_; }
   int64_t context_length() const { return engine_->context_length(); }
   uint16_t port() const { return server_->port(); }
-  // Ends running answers, refuses new ones, returns when all have been told. Idempotent.
+  // Takes no more requests, lets answers under way end for 30 s, then tells the rest that the server stops. Idempotent.
   void stop();
 
  private:

@@ -31,7 +31,7 @@ Result<void> run_server(const ServeOptions& options, ServeSettings settings, Sto
   signals.expect();  // whoever reads the summary may stop the server
   print_start_summary(running->served(), options, running->context_length(), running->port());
   signals.wait();
-  fmt::print(stderr, "tempo9: stopping (again to stop at once)\n");
+  fmt::print(stderr, "tempo9: stopping when running answers have ended, in 30 s at most (again to stop at once)\n");
   running->stop();
   return {};
 }

@@ -58,6 +58,10 @@ class Process {
     }
     return static_cast<uint16_t>(std::stoi(match[1]));
   }
+  void wait_text(std::string_view text) {
+    while (text_.find(text) == std::string::npos && read_more()) {
+    }
+  }
   void send(int signal) { kill(pid_, signal); }
   // Everything it wrote to stderr, once it has ended.
   const std::string& wait_end() {
@@ -188,6 +192,41 @@ TEST(Serve, StartsAnswersAndStopsOnASignal) {
     EXPECT_NE(process.wait_end().find("stopping"), std::string::npos);
     EXPECT_EQ(process.exit_code(), 0);
   }
+}
+
+// A request for an answer of so many characters at least, streamed.
+std::string long_request(int n_characters) {
+  return R"({"stream":true,"messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_schema",)"
+         R"("json_schema":{"name":"long","schema":{"type":"object","required":["t"],)"
+         R"("properties":{"t":{"type":"string","minLength":)" +
+         std::to_string(n_characters) + "}}}}}}";
+}
+
+TEST(Serve, TheFirstSignalLetsRunningAnswersEndAndTheSecondDoesNotWait) {
+  const std::vector<std::string> arguments = {golden_model(), "--port", "0", "--max-length", "4096", "--threads", "1"};
+  Process drained(arguments);
+  const uint16_t port = drained.wait_port();
+  ASSERT_NE(port, 0) << drained.wait_end();
+  HttpClient client(port);
+  client.request("POST", "/v1/chat/completions", long_request(200));
+  EXPECT_EQ(client.read_head().status, 200);
+  drained.send(SIGTERM);
+  std::string answer;
+  while (const auto chunk = client.read_chunk()) answer += *chunk;
+  EXPECT_NE(answer.find("\"finish_reason\":\""), std::string::npos) << answer;
+  EXPECT_NE(answer.find("[DONE]"), std::string::npos) << answer;
+  drained.wait_end();
+  EXPECT_EQ(drained.exit_code(), 0);
+
+  Process hurried(arguments);
+  HttpClient left(hurried.wait_port());
+  left.request("POST", "/v1/chat/completions", long_request(20000));
+  EXPECT_EQ(left.read_head().status, 200);
+  hurried.send(SIGTERM);
+  hurried.wait_text("stopping");
+  hurried.send(SIGTERM);
+  hurried.wait_end();
+  EXPECT_EQ(hurried.exit_code(), 128 + SIGTERM);
 }
 
 TEST(Serve, AModelOfOllamasStoreHasItsNameAndIsReadThroughALink) {
