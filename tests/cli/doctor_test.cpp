@@ -64,8 +64,9 @@ TEST_F(Doctor, AModelThatIsLargerThanTheMemorySaysBothSizes) {
   constexpr int64_t kWide = int64_t{1} << 24;
   constexpr uint32_t kLayers = 64;
   ModelFile file = ModelFile::read(golden_path("quant/Q4_K_M/model.gguf"));
-  file.set("llama.feed_forward_length", static_cast<uint32_t>(kWide));
-  file.set("llama.block_count", kLayers);
+  const auto architecture = std::get<std::string>(std::get<gguf::Scalar>(file.metadata.at("general.architecture")));
+  file.set(architecture + ".feed_forward_length", static_cast<uint32_t>(kWide));
+  file.set(architecture + ".block_count", kLayers);
   gguf::Writer writer;
   for (const auto& [key, value] : file.metadata) writer.add(key, value);
   const auto add = [&](const std::string& name, const ModelFile::Tensor& t) {
