@@ -31,7 +31,7 @@ Result<std::unique_ptr<RunningServer>> RunningServer::start(const ServeOptions& 
   std::unique_ptr<RunningServer> running(new RunningServer(std::move(loaded)));
   const ServedModel& served = running->served_;
   T9_TRY(vision, open_vision(options, running->served_));
-  running->vision_ = std::move(vision);
+  running->vision_.emplace(std::move(vision));
   running->energy_ = make_powercap_meter();
   running->served_.engine_options.energy = running->energy_.get();
   T9_TRY(engine, engine::Engine::create(*served.backend, served.model, *served.tokenizer, served.engine_options));
@@ -42,7 +42,7 @@ Result<std::unique_ptr<RunningServer>> RunningServer::start(const ServeOptions& 
       .chat_format = served.chat_format,
       .model = make_model_card(served.file, served.model.info, served.name, running->context_length()),
       .sampling_defaults = read_sampling_defaults(served.file->metadata()),
-      .images = running->vision_.get(),
+      .images = running->vision_->get(),
       .compute = served.backend->description(),
       .logs_text = options.log_text};
   T9_TRY(server, server::Server::start(context, {.port = options.port, .limits = {}}));

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "base/energy_meter.h"
 #include "base/result.h"
@@ -33,7 +34,7 @@ class RunningServer {
 
   // Destroyed in reverse: the server uses the engine, which uses the model.
   ServedModel served_;
-  VisionInput vision_;
+  std::optional<VisionInput> vision_;
   std::unique_ptr<EnergyMeter> energy_;
   std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<server::Server> server_;

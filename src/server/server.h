@@ -60,8 +60,8 @@ struct ServerContext {
   ModelCard model;
   SamplingDefaults sampling_defaults;
   const ImageInput* images = nullptr;  // null: there is no vision tower
-  std::string compute;     // what the model runs on, for people
-  bool logs_text = false;  // what models write; never without the user's asking
+  std::string compute;                 // what the model runs on, for people
+  bool logs_text = false;              // what models write; never without the user's asking
 };
 
 struct ServerOptions {
