@@ -211,6 +211,7 @@ std::unique_ptr<Sequence> EngineThread::make_sequence(Request request) {
   }
   std::vector<int32_t> keys = cache_keys(request.prompt, request.images);
   return std::make_unique<Sequence>(Sequence{.id = std::move(request.id),
+                                             .route = std::move(request.route),
                                              .client = std::move(request.client),
                                              .tokens = std::move(request.prompt),
                                              .keys = std::move(keys),
@@ -570,9 +571,10 @@ void EngineThread::post_last(Sequence& sequence, Event event, std::string_view r
   if (energy_) usage.energy_j = sequence.energy_j;
   const double decode_s = usage.decode_ms / 1000.0;
   spdlog::info(
-      "request id={} prompt={} cached={} common={} why={} completion={} ttft_ms={:.1f} tok_s={:.1f} finish={}{}",
-      sequence.id, usage.prompt_tokens, usage.cached_tokens, usage.common_tokens, usage.uncached_because,
-      usage.completion_tokens, usage.queue_ms + usage.prefill_ms,
+      "request id={} route={} prompt={} cached={} common={} why={} completion={} ttft_ms={:.1f} tok_s={:.1f} "
+      "finish={}{}",
+      sequence.id, sequence.route, usage.prompt_tokens, usage.cached_tokens, usage.common_tokens,
+      usage.uncached_because, usage.completion_tokens, usage.queue_ms + usage.prefill_ms,
       decode_s > 0.0 ? static_cast<double>(usage.completion_tokens) / decode_s : 0.0, reason,
       usage.energy_j ? fmt::format(" energy_j={:.3f}", *usage.energy_j) : "");
   sequence.events->push(std::move(event));

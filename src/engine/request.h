@@ -46,6 +46,7 @@ struct PromptImage {
 
 struct Request {
   std::string id;      // for logs
+  std::string route;   // for logs: where it came in, which tells the API
   std::string client;  // connection it came from: queues are served round-robin over clients
   std::vector<int32_t> prompt;
   std::vector<PromptImage> images = {};  // in their order

@@ -23,6 +23,7 @@ using Clock = std::chrono::steady_clock;
 
 struct Sequence {
   std::string id;
+  std::string route;
   std::string client;
   std::vector<int32_t> tokens;  // prompt, then answer
   std::vector<int32_t> keys;    // what the cache knows them by

@@ -100,7 +100,7 @@ struct Ready {
 
 Result<Ready> make_ready(http::Request request, const GenerationDialect& dialect, const App& app,
                          const Preparation& preparation) {
-  Sender sender{.request_id = request.id, .client = request.client};
+  Sender sender{.request_id = request.id, .route = request.path, .client = request.client};
   T9_TRY(chat_request, dialect.parse(std::move(request.body), app));
   chat_request.debug_cache = request.header("x-tempo9-debug") == "cache";
   if (chat_request.residency != Residency::kNone) return Ready{.at_once = dialect.write_residency(chat_request)};

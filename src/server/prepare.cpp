@@ -252,6 +252,7 @@ Prepared finish(const ChatRequest& request, const Prompt& prompt, int64_t choice
   if (sampling.seed) *sampling.seed += static_cast<uint64_t>(choice);
   const bool is_raw = prompt.answer.dialect == nullptr;
   return {.engine_request = {.id = sender.request_id,
+                             .route = sender.route,
                              .client = sender.client,
                              .prompt = prompt.ids,
                              .images = prompt.images,

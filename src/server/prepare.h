@@ -18,6 +18,7 @@ namespace tempo9::server {
 // Who asks, for logs and for fair queueing.
 struct Sender {
   std::string request_id;
+  std::string route;
   std::string client;
 };
 
