@@ -27,11 +27,11 @@ server::SamplingDefaults read_sampling_defaults(const gguf::Metadata& metadata) 
 
 Result<std::unique_ptr<RunningServer>> RunningServer::start(const ServeOptions& options, ServeSettings settings) {
   T9_TRY(loaded, load_served_model(options, std::move(settings)));
-  log_warnings(loaded);
   std::unique_ptr<RunningServer> running(new RunningServer(std::move(loaded)));
   const ServedModel& served = running->served_;
   T9_TRY(vision, open_vision(options, running->served_));
   running->vision_.emplace(std::move(vision));
+  log_warnings(served);
   running->energy_ = make_powercap_meter();
   running->served_.engine_options.energy = running->energy_.get();
   T9_TRY(engine, engine::Engine::create(*served.backend, served.model, *served.tokenizer, served.engine_options));
