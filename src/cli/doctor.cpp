@@ -23,6 +23,7 @@
 #include "engine/engine.h"
 #include "server/server.h"
 #include "tensor/kv_view.h"
+#include "vision/tower.h"
 
 namespace tempo9::cli {
 namespace {
@@ -144,6 +145,13 @@ void check_text(Report& report, const ServeOptions& options, const gguf::Metadat
   report.add(Level::kOk, "template", fmt::format("tool calls as {}", format->dialect().name));
 }
 
+void check_tower(Report& report, const ServeOptions& options) {
+  if (options.tower.empty()) return;
+  const auto tower = vision::Tower::open(options.tower, {.isa = options.isa});
+  if (!tower) return report.add("tower", tower.error());
+  report.add(Level::kOk, "tower", options.tower);
+}
+
 void check_weights(Report& report, const models::Model& model) {
   if (!fit_memory(model.weights)) return report.add(Level::kFail, "weights", describe_misfit(model.weights));
   report.add(Level::kOk, "weights",
@@ -198,6 +206,7 @@ void check_model(Report& report, const ServeOptions& options, ServeSettings sett
   }
   report.add(Level::kOk, "types", describe_types(*file));
   check_text(report, options, file->metadata());
+  check_tower(report, options);
   if (!model) return;
   for (const std::string& warning : model->warnings) report.add(Level::kWarn, "model", warning);
   check_weights(report, *model);

@@ -100,6 +100,10 @@ TEST_F(Doctor, AProjectorIsNoModel) {
   expect_refusal(path("mmproj.gguf"), {"projector for images", "give the language model's file"});
 }
 
+TEST_F(Doctor, ATowerThatCannotBeOpenedIsTold) {
+  expect_refusal(golden_path("llama/model.gguf") + " --tower " + path("none"), {"tower", path("none")});
+}
+
 TEST_F(Doctor, ASplitModelWithAMissingPartNamesThePart) {
   ModelFile file = ModelFile::read(golden_path("llama/model.gguf"));
   file.set("split.no", uint16_t{0});
