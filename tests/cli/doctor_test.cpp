@@ -101,7 +101,7 @@ TEST_F(Doctor, AProjectorIsNoModel) {
 }
 
 TEST_F(Doctor, ATowerThatCannotBeOpenedIsTold) {
-  expect_refusal(golden_path("llama/model.gguf") + " --tower " + path("none"), {"tower", path("none")});
+  expect_refusal(golden_path("llama/model.gguf") + " --tower " + path("none"), {"tower", path("none").c_str()});
 }
 
 TEST_F(Doctor, ASplitModelWithAMissingPartNamesThePart) {
