@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "kernels/attention.h"
+#include "kernels/quantized_memory.h"
 #include "vision/activation.h"
 
 namespace tempo9::vision {
@@ -56,20 +57,6 @@ class RowsWork final : public StagedWork {
   const std::function<void(IndexRange)>& f_;
   const std::stop_token& stop_;
 };
-
-size_t quantized_bytes(ActFormat format, int64_t rows, int64_t cols) {
-  const kernels::QuantizedRows shape{.cols = cols, .format = format};
-  return static_cast<size_t>(rows * (cols + cols / shape.block() * int64_t{sizeof(float)} +
-                                     cols / shape.sum_group() * int64_t{sizeof(int16_t)}));
-}
-
-kernels::QuantizedRows quantized_view(std::byte* data, ActFormat format, int64_t rows, int64_t cols) {
-  kernels::QuantizedRows view{.rows = rows, .cols = cols, .format = format};
-  view.q = reinterpret_cast<int8_t*>(data);
-  view.d = reinterpret_cast<float*>(view.q + rows * cols);
-  view.sums = reinterpret_cast<int16_t*>(view.d + rows * (cols / view.block()));
-  return view;
-}
 
 // Stage 0: activations to integers, where the weight wants that. Stage 1: panels of weight rows for blocks of rows.
 class LinearWork final : public StagedWork {

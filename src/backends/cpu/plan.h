@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "kernels/attention.h"
 #include "kernels/kernels.h"
+#include "kernels/quantized_memory.h"
 #include "kernels/recurrent.h"
 #include "quant/quant.h"
 #include "tensor/program.h"
@@ -287,9 +288,5 @@ Result<Plan> make_plan(const tensor::Program& program, const Weights& weights, c
 
 // Lets all steps use `copy` where they use `weight` or parts of it: the same values in another layout.
 void exchange_weight(Plan& plan, const tensor::WeightView& weight, const tensor::WeightView& copy);
-
-// Bytes of `rows` rows of `cols` values quantised, and where their parts start.
-size_t quantized_bytes(kernels::ActFormat format, int64_t rows, int64_t cols);
-kernels::QuantizedRows quantized_view(std::byte* data, kernels::ActFormat format, int64_t rows, int64_t cols);
 
 }  // namespace tempo9::backends::cpu

@@ -101,19 +101,4 @@ size_t Planner::join_gated(std::vector<ProductGroup>& groups) {
   return n_joined;
 }
 
-size_t quantized_bytes(ActFormat format, int64_t rows, int64_t cols) {
-  const kernels::QuantizedRows view{.cols = cols, .format = format};
-  return static_cast<size_t>(rows * (cols + cols / view.block() * int64_t{sizeof(float)} +
-                                     cols / view.sum_group() * int64_t{sizeof(int16_t)}));
-}
-
-kernels::QuantizedRows quantized_view(std::byte* data, ActFormat format, int64_t rows, int64_t cols) {
-  kernels::QuantizedRows view{.rows = rows, .cols = cols, .format = format};
-  // Columns are a multiple of 32, so each part is aligned for the next.
-  view.q = reinterpret_cast<int8_t*>(data);
-  view.d = reinterpret_cast<float*>(view.q + rows * cols);
-  view.sums = reinterpret_cast<int16_t*>(view.d + rows * (cols / view.block()));
-  return view;
-}
-
 }  // namespace tempo9::backends::cpu
