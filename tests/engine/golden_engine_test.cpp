@@ -9,25 +9,12 @@
 #include "backends/cpu/cpu.h"
 #include "backends/reference/reference.h"
 #include "engine/engine.h"
-#include "engine/fake_model.h"
+#include "engine/silent_tokenizer.h"
 #include "kv/folder_support.h"
 #include "support/data.h"
 
 namespace tempo9::engine {
 namespace {
-
-// The text does not matter here, and no token ends the answer.
-class SilentTokenizer : public testing::FakeTokenizer {
- public:
-  explicit SilentTokenizer(int64_t n_tokens) : n_tokens_(n_tokens) {}
-  int64_t n_tokens() const override { return n_tokens_; }
-  std::string_view token_text(int32_t) const override { return {}; }
-  bool is_end_of_generation(int32_t) const override { return false; }
-  std::span<const int32_t> suppressed() const override { return {}; }
-
- private:
-  int64_t n_tokens_;
-};
 
 struct Golden {
   std::vector<int32_t> tokens;

@@ -13,25 +13,13 @@
 #include "backends/reference/reference.h"
 #include "base/sha256.h"
 #include "engine/engine.h"
-#include "engine/fake_model.h"
 #include "engine/prompt_images.h"
+#include "engine/silent_tokenizer.h"
 #include "kv/folder_support.h"
 #include "support/data.h"
 
 namespace tempo9::engine {
 namespace {
-
-class SilentTokenizer : public testing::FakeTokenizer {
- public:
-  explicit SilentTokenizer(int64_t n_tokens) : n_tokens_(n_tokens) {}
-  int64_t n_tokens() const override { return n_tokens_; }
-  std::string_view token_text(int32_t) const override { return {}; }
-  bool is_end_of_generation(int32_t) const override { return false; }
-  std::span<const int32_t> suppressed() const override { return {}; }
-
- private:
-  int64_t n_tokens_;
-};
 
 struct Case {
   const char* model;
