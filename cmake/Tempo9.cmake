@@ -76,7 +76,8 @@ function(t9_test NAME)
   cmake_parse_arguments(ARG "OWN_CACHE" "" "SOURCES;DEPS;LABELS" ${ARGN})
   add_executable(${NAME} ${ARG_SOURCES})
   target_link_libraries(${NAME} PRIVATE ${ARG_DEPS} t9_test_data GTest::gtest GTest::gtest_main)
-  target_compile_options(${NAME} PRIVATE $<$<CONFIG:Release>:-O1>)  # half the time to compile; what is tested keeps its own
+  # Tests' own code is compiled fast: half the time and a third of it; what is tested keeps its own flags.
+  target_compile_options(${NAME} PRIVATE $<$<CONFIG:Release>:-O1> $<$<CONFIG:RelWithDebInfo>:-O0>)
   set(properties "")  # an empty value would be lost on the way, and the next name be taken for it
   if(ARG_LABELS)
     list(APPEND properties LABELS "${ARG_LABELS}")

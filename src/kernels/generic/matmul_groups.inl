@@ -85,11 +85,14 @@ struct Prefetcher {
   T9_INLINE void at_block() {
     if constexpr (T::kBlock == 32) fetch<kLanes * T::kBlockBytes>();
   }
+  T9_INLINE void at_block(int64_t /*stream*/, int64_t /*block*/) { at_block(); }
   T9_INLINE void at_columns(int n_columns) {
     if constexpr (T::kBlock == 256) {
       for (int i = 0; i < n_columns; i += 16) fetch<kLanes * T::kBlockBytes / 16>();
     }
   }
+
+  T9_INLINE void advance() const {}
 
  private:
   template <size_t Bytes>

@@ -105,91 +105,142 @@ T9_INLINE void finish_block(const ActBlock<M>& act, const typename T::Header* co
   }
 }
 
-// Fetches tiles ahead of their use: one run of memory, which the hardware follows, but only to the end of a 4 KiB page.
-// This runs kTileAhead bytes ahead, beyond the call's rows too, since a worker mostly goes on there (see chunk_in_turn
-// of the CPU backend); what it finds fetched costs it nothing.
-template <class T>
-struct TilePrefetcher {
-  const uint8_t* next;
-  const uint8_t* end;
-
+// Fetches tiles ahead of their use, for S groups that are read side by side: together kTileAhead bytes before the
+// places being multiplied, and from the end of a group on in the one that its stream reads next. It goes on beyond the
+// call's rows, since a worker mostly does so too (see chunk_in_turn of the CPU backend); what it finds fetched costs it
+// nothing.
+template <class T, int S>
+class TilePrefetcher {
+ public:
   // Fetches the first tiles of the rows of a call; the rest follows as these are used.
-  TilePrefetcher(const WeightView& weight, IndexRange rows) {
-    constexpr size_t kTileBytes = kLanes * T::kBlockBytes;
-    constexpr size_t kAhead = (kTileAhead + kTileBytes - 1) / kTileBytes * kTileBytes;
-    const auto* data = reinterpret_cast<const uint8_t*>(weight.data);
-    next = data + static_cast<size_t>(rows.begin / kLanes * kLanes) * weight.row_bytes;
-    end = data + weight.size_bytes();
-    const uint8_t* ahead = next + kAhead < end ? next + kAhead : end;
-    for (; next < ahead; next += 64) __builtin_prefetch(next, 0, 3);
-    next = ahead;
+  TilePrefetcher(const WeightView& weight, IndexRange rows)
+      : group_bytes_(kLanes * weight.row_bytes),
+        row_(reinterpret_cast<const uint8_t*>(weight.data) +
+             static_cast<size_t>(rows.begin / kLanes * kLanes) * weight.row_bytes),
+        end_(reinterpret_cast<const uint8_t*>(weight.data) + weight.size_bytes()) {
+    for (int s = 0; s < S; ++s) {
+      for (size_t i = 0; i < kAhead; i += 64) {
+        const uint8_t* line = target(s, i);
+        if (line < end_) __builtin_prefetch(line, 0, 3);
+      }
+    }
   }
-  T9_INLINE void at_block() {
-    if constexpr (T::kBlock == 32) fetch<kLanes * T::kBlockBytes>();
+  T9_INLINE void at_block(int stream, int64_t block) {
+    next_ = target(stream, static_cast<size_t>(block) * kTileBytes + kAhead);
+    if constexpr (T::kBlock == 32) fetch<kTileBytes>();
   }
   T9_INLINE void at_columns(int n_columns) {
     if constexpr (T::kBlock == 256) {
-      for (int i = 0; i < n_columns; i += 16) fetch<kLanes * T::kBlockBytes / 16>();
+      for (int i = 0; i < n_columns; i += 16) fetch<kTileBytes / 16>();
     }
   }
+  // The streams go on with their next groups.
+  T9_INLINE void advance() { row_ += S * group_bytes_; }
 
  private:
+  static constexpr size_t kTileBytes = kLanes * T::kBlockBytes;
+  static constexpr size_t kAhead = (kTileAhead / S + kTileBytes - 1) / kTileBytes * kTileBytes;
+
+  // Where byte `offset` of a stream lies, counted from the beginning of its group.
+  T9_INLINE const uint8_t* target(int stream, size_t offset) const {
+    if (offset >= group_bytes_) offset += (S - 1) * group_bytes_;
+    return row_ + static_cast<size_t>(stream) * group_bytes_ + offset;
+  }
   template <size_t Bytes>
   T9_INLINE void fetch() {
-    if (next >= end) return;
-    for (size_t i = 0; i < Bytes; i += 64) __builtin_prefetch(next + i, 0, 3);
-    next += Bytes;
+    if (next_ >= end_) return;
+    for (size_t i = 0; i < Bytes; i += 64) __builtin_prefetch(next_ + i, 0, 3);
+    next_ += Bytes;
   }
+
+  size_t group_bytes_;
+  const uint8_t* row_;  // the first stream's group
+  const uint8_t* end_;
+  const uint8_t* next_ = nullptr;
 };
 
 // ---- Stream ---------------------------------------------------------------------------------------------------------
 
-// A group of kLanes weight rows times M activation rows.
-template <class T, int M, class R, class Prefetch>
-void stream_group(const RowGroup<R>& group, int64_t n_blocks, const QuantizedRows& x, MatView<float> out,
-                  Prefetch& prefetch) {
+// S groups of kLanes weight rows, read side by side, times M activation rows.
+template <class T, int M, int S, class R, class Prefetch>
+void stream_groups(const RowGroup<R> (&groups)[S], int64_t n_blocks, const QuantizedRows& x, MatView<float> out,
+                   Prefetch& prefetch) {
   Prefetch prefetcher = prefetch;  // in registers
   ActBlock<M> act(x, 0, T::kBlock);
-  Floats acc[M][1];
-  for (int m = 0; m < M; ++m) acc[m][0] = zero_floats();
-  R rows = group.rows;
+  Floats acc[S][M][1];
+  for (int s = 0; s < S; ++s) {
+    for (int m = 0; m < M; ++m) acc[s][m][0] = zero_floats();
+  }
+  R rows[S];
+  for (int s = 0; s < S; ++s) rows[s] = groups[s].rows;
   for (int64_t b = 0; b < n_blocks; ++b) {
-    prefetcher.at_block();
-    typename T::Header header;
-    T::header(rows, header);
-    Ints total[M][1];
-    start_dots<T>(act, total);
-    T::codes(
-        rows, [&]<int N>(int column, const Ints(&q)[N]) __attribute__((always_inline)) {
-          prefetcher.at_columns(4 * N);
-          const int8_t* y[M];
-          for (int m = 0; m < M; ++m) y[m] = act.y[m] + column;
-          const Ints* const codes[1] = {q};
-          if constexpr (T::kBlock == 32) {
-            multiply<T::kMaxCode, N, M, 1>(codes, y, total);
-          } else {
-            const Ints scale[1] = {header.scale[column / T::kGroup]};
-            multiply_scaled<T::kMaxCode, N, M, 1>(codes, y, scale, total);
-          }
-        });
-    const typename T::Header* const headers[1] = {&header};
-    finish_block<T>(act, headers, total, acc);
-    rows = rows.at(T::kBlockBytes);
+    unroll<S>([&](auto s) __attribute__((always_inline)) {
+      prefetcher.at_block(s, b);
+      typename T::Header header;
+      T::header(rows[s], header);
+      Ints total[M][1];
+      start_dots<T>(act, total);
+      T::codes(
+          rows[s], [&]<int N>(int column, const Ints(&q)[N]) __attribute__((always_inline)) {
+            prefetcher.at_columns(4 * N);
+            const int8_t* y[M];
+            for (int m = 0; m < M; ++m) y[m] = act.y[m] + column;
+            const Ints* const codes[1] = {q};
+            if constexpr (T::kBlock == 32) {
+              multiply<T::kMaxCode, N, M, 1>(codes, y, total);
+            } else {
+              const Ints scale[1] = {header.scale[column / T::kGroup]};
+              multiply_scaled<T::kMaxCode, N, M, 1>(codes, y, scale, total);
+            }
+          });
+      const typename T::Header* const headers[1] = {&header};
+      finish_block<T>(act, headers, total, acc[s]);
+      rows[s] = rows[s].at(T::kBlockBytes);
+    });
     act.advance(T::kBlock);
   }
-  for (int m = 0; m < M; ++m) store_lanes(group, acc[m][0], out.data + m * out.stride);
+  for (int s = 0; s < S; ++s) {
+    for (int m = 0; m < M; ++m) store_lanes(groups[s], acc[s][m][0], out.data + m * out.stride);
+  }
   prefetch = prefetcher;
+  prefetch.advance();
 }
 
-template <class T, int M, class R>
+template <class T, int M>
 void stream_rows(const WeightView& weight, IndexRange weight_rows, const QuantizedRows& x, MatView<float> out,
                  std::byte* copies) {
-  std::conditional_t<R::kIsTiled, TilePrefetcher<T>, Prefetcher<T>> prefetch(weight, weight_rows);
+  Prefetcher<T> prefetch(weight, weight_rows);
   for (int64_t r = weight_rows.begin; r < weight_rows.end;) {
-    const RowGroup<R> group = row_group<R>(weight, r, weight_rows.end, copies);
-    stream_group<T, M>(group, weight.cols / T::kBlock, x, out, prefetch);
-    r += group.n;
+    const RowGroup<InPlace> groups[] = {row_group<InPlace>(weight, r, weight_rows.end, copies)};
+    stream_groups<T, M, 1>(groups, weight.cols / T::kBlock, x, out, prefetch);
+    r += groups[0].n;
   }
+}
+
+// S groups at a time while there are as many. Returns the first row that is left.
+template <class T, int M, int S>
+int64_t stream_tiles_side_by_side(const WeightView& weight, IndexRange weight_rows, const QuantizedRows& x,
+                                  MatView<float> out) {
+  TilePrefetcher<T, S> prefetch(weight, weight_rows);
+  int64_t r = weight_rows.begin;
+  while (r < weight_rows.end && (S == 1 || r + S * kLanes <= weight_rows.end)) {
+    RowGroup<Tile> groups[S];
+    for (int s = 0; s < S; ++s) groups[s] = row_group<Tile>(weight, r + s * kLanes, weight_rows.end, nullptr);
+    stream_groups<T, M, S>(groups, weight.cols / T::kBlock, x, out, prefetch);
+    for (int s = 0; s < S; ++s) r += groups[s].n;
+  }
+  return r;
+}
+
+// In two streams where one does not get all that the memory can give, and the rows are whole groups.
+template <class T, int M>
+void stream_tiles(const WeightView& weight, IndexRange weight_rows, const QuantizedRows& x, MatView<float> out) {
+  if constexpr (M <= kMaxTwoStreamRows) {
+    if (reads_in_two_streams() && weight_rows.begin % kLanes == 0) {
+      weight_rows.begin = stream_tiles_side_by_side<T, M, 2>(weight, weight_rows, x, out);
+    }
+  }
+  if (weight_rows.begin < weight_rows.end) stream_tiles_side_by_side<T, M, 1>(weight, weight_rows, x, out);
 }
 
 // ---- Panel ----------------------------------------------------------------------------------------------------------
@@ -306,13 +357,11 @@ void matmul(const WeightView& weight, IndexRange weight_rows, const QuantizedRow
   const bool is_tiled = weight.layout == tensor::Layout::kTiled;
   std::byte* copies = scratch + Panel<T>::bytes(weight.cols);
   if (is_tiled && x.rows <= kMaxTileStreamRows) {
-    with_count<kMaxTileStreamRows>(x.rows,
-                                   [&](auto m) { stream_rows<T, m, Tile>(weight, weight_rows, x, out, copies); });
+    with_count<kMaxTileStreamRows>(x.rows, [&](auto m) { stream_tiles<T, m>(weight, weight_rows, x, out); });
   } else if (is_tiled) {
     multiply_panels<T, Tile>(weight, weight_rows, x, out, scratch);
   } else if (x.rows <= kMaxStreamRows) {
-    with_count<kMaxStreamRows>(x.rows,
-                               [&](auto m) { stream_rows<T, m, InPlace>(weight, weight_rows, x, out, copies); });
+    with_count<kMaxStreamRows>(x.rows, [&](auto m) { stream_rows<T, m>(weight, weight_rows, x, out, copies); });
   } else {
     multiply_panels<T, InPlace>(weight, weight_rows, x, out, scratch);
   }

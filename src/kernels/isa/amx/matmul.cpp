@@ -1,11 +1,11 @@
-// Matrix products of many rows on AMX, which multiplies tiles of 16 activation rows by 16 weight rows; everything else
-// is the AVX-512 set's. Integers are exact, and the float steps are those of isa/scalar/matmul.cpp in the same order,
-// so the bits are the same.
+// Matrix products of many rows with 256-value types on AMX, which multiplies tiles of 16 activation rows by 16 weight
+// rows; everything else is the AVX-512 set's. Integers are exact, and the float steps are those of
+// isa/scalar/matmul.cpp in the same order, so the bits are the same.
 //
 // Weights are unpacked to signed bytes in the order of a tile: 4 columns of 16 rows side by side, as vectors of
-// AVX-512 hold them. 32-value types: 32 columns a tile, whose 16 x 16 sums go through the float steps of the block.
-// 256-value types: code times sub-scale is at most 4096 in magnitude and is split into 64 * high + low, both signed
-// bytes, so that the sums of a whole super-block stay in the tile unit.
+// AVX-512 hold them. Code times sub-scale is at most 4096 in magnitude and is split into 64 * high + low, both signed
+// bytes, so that the sums of a whole super-block stay in the tile unit. (32-value types gain nothing: each 32 columns
+// the sums leave the unit for their float steps. docs/experiments.md)
 #include <cpuid.h>
 #include <immintrin.h>
 #include <sys/syscall.h>
@@ -34,8 +34,6 @@ namespace {
 constexpr int64_t kMinRows = 32;
 // Weight rows that meet a block of activation rows while that is in L1.
 constexpr int64_t kMaxGroups = 8;
-// Columns of activations that are in L1 at a time (32-value types; of the others a super-block).
-constexpr int64_t kChunkBlocks = 16;
 
 // Keeps the compiler from moving memory accesses across what the tile instructions, which it does not look into, read.
 T9_INLINE void settle_memory() { asm volatile("" ::: "memory"); }
@@ -54,7 +52,7 @@ struct alignas(64) TileConfig {
   }
 };
 
-// ---- 256-value types ------------------------------------------------------------------------------------------------
+// ---- One super-block ------------------------------------------------------------------------------------------------
 
 // A super-block of 16 rows: sub-scale times code is 64 * high + low. MinWords: vectors of mins, two groups each.
 template <int MinWords>
@@ -210,199 +208,18 @@ void multiply_256(const Block256<MinWords>* block, int64_t n_blocks, int64_t n_g
   }
 }
 
-template <class T>
-struct Product256 {
-  using Block = Block256<kMinWords<T>>;
-  using Work = Work256;
-
-  static void configure() {
-    TileConfig config;
-    for (int tile = 0; tile < 8; ++tile) config.set(tile, 16, 64);
-    _tile_loadconfig(&config);
-  }
-  template <class R>
-  static void unpack(R rows, int64_t n_blocks, Block* out, Prefetcher<T>& prefetch) {
-    unpack_256<T>(rows, n_blocks, out, prefetch);
-  }
-  // Leaves the products of activation rows [first, first + n_rows) in work.acc.
-  static void multiply(const Block* panel, int64_t n_blocks, int64_t n_groups, const QuantizedRows& x, int64_t first,
-                       int64_t n_rows, Work& work) {
-    for (int64_t b = 0; b < n_blocks; ++b) {
-      work.act.template load<kMinWords<T>>(x, first, n_rows, b);
-      multiply_256(panel + b, n_blocks, n_groups, n_rows > 16, work);
-    }
-  }
-};
-
-// ---- 32-value types -------------------------------------------------------------------------------------------------
-
-template <bool HasM>
-struct Block32 {
-  Ints codes[8];
-  Floats d;
-};
-template <>
-struct Block32<true> {
-  Ints codes[8];
-  Floats d;
-  Floats m;
-};
-
-template <class T, class R>
-void unpack_32(R rows, int64_t n_blocks, Block32<T::kHasM>* out, Prefetcher<T>& prefetch) {
-  Prefetcher<T> prefetcher = prefetch;
-  for (int64_t b = 0; b < n_blocks; ++b, ++out) {
-    prefetcher.at_block();
-    typename T::Header header;
-    T::header(rows, header);
-    out->d = header.d;
-    if constexpr (T::kHasM) out->m = header.m;
-    T::codes(
-        rows, [&]<int N>(int column, const Ints(&q)[N]) __attribute__((always_inline)) {
-          for (int k = 0; k < N; ++k) out->codes[column / 4 + k] = sub_int8(q[k], set_int8(T::kBias));
-        });
-    rows = rows.at(T::kBlockBytes);
-  }
-  prefetch = prefetcher;
+void configure_tiles() {
+  TileConfig config;
+  for (int tile = 0; tile < 8; ++tile) config.set(tile, 16, 64);
+  _tile_loadconfig(&config);
 }
 
-// 16 activation rows at kChunkBlocks blocks; rows beyond the last are zero.
-struct alignas(64) Act32 {
-  int8_t q[16][kChunkBlocks * 32];
-  float d[kChunkBlocks][16];
-  float s[kChunkBlocks][16];  // d times the sum of the block's q, for types with m
-
-  template <bool HasM>
-  void load(const QuantizedRows& x, int64_t first, int64_t n_rows, int64_t block, int64_t n) {
-    for (int64_t m = 0; m < 16; ++m) {
-      if (m >= n_rows) {
-        __builtin_memset(q[m], 0, sizeof q[m]);
-        for (int64_t b = 0; b < n; ++b) d[b][m] = s[b][m] = 0.0f;
-        continue;
-      }
-      const int64_t row = x.source(first + m);
-      const int64_t at = row * (x.cols / 32) + block;
-      __builtin_memcpy(q[m], x.q + row * x.cols + block * 32, static_cast<size_t>(n) * 32);
-      for (int64_t b = 0; b < n; ++b) {
-        d[b][m] = x.d[at + b];
-        if constexpr (HasM) s[b][m] = x.d[at + b] * static_cast<float>(x.sums[at + b]);
-      }
-    }
-  }
-};
-
-struct Work32 {
-  static constexpr int64_t kRows = 16;
-  Act32 act;
-  alignas(64) int32_t sums[2][4][16][16];  // of four blocks, and of the four before them
-  Floats acc[kMaxGroups][kRows];
-};
-
-// The float steps of one block.
-template <bool HasM>
-T9_INLINE void finish_32(const Act32& act, const Block32<HasM>& w, int64_t block, const int32_t (&sums)[16][16],
-                         Floats (&acc)[16]) {
-#pragma GCC unroll 16
-  for (int m = 0; m < 16; ++m) {
-    const Ints total = _mm512_load_si512(sums[m]);
-    acc[m] = mul_add(to_floats(total), mul(w.d, set_floats(act.d[block][m])), acc[m]);
-    if constexpr (HasM) acc[m] = mul_add(w.m, set_floats(act.s[block][m]), acc[m]);
-  }
-}
-
-// One block in tile `Turn` (0 to 3), whose sums then go to `sums`. Four blocks are on their way at a time, because a
-// product takes some 50 cycles to come out of the unit, which could begin another every 16.
-template <int Turn>
-T9_INLINE void multiply_block(const int8_t* q, const Ints* codes) {
-  constexpr int64_t kStride = kChunkBlocks * 32;
-  if constexpr (Turn == 0) {
-    _tile_loadd(4, q, kStride);
-    _tile_loadd(6, codes, 64);
-    _tile_zero(0);
-    _tile_dpbssd(0, 4, 6);
-  } else if constexpr (Turn == 1) {
-    _tile_loadd(5, q, kStride);
-    _tile_loadd(7, codes, 64);
-    _tile_zero(1);
-    _tile_dpbssd(1, 5, 7);
-  } else if constexpr (Turn == 2) {
-    _tile_loadd(4, q, kStride);
-    _tile_loadd(6, codes, 64);
-    _tile_zero(2);
-    _tile_dpbssd(2, 4, 6);
-  } else {
-    _tile_loadd(5, q, kStride);
-    _tile_loadd(7, codes, 64);
-    _tile_zero(3);
-    _tile_dpbssd(3, 5, 7);
-  }
-}
-template <int Turn>
-T9_INLINE void store_block(int32_t (&sums)[16][16]) {
-  if constexpr (Turn == 0) _tile_stored(0, sums, 64);
-  if constexpr (Turn == 1) _tile_stored(1, sums, 64);
-  if constexpr (Turn == 2) _tile_stored(2, sums, 64);
-  if constexpr (Turn == 3) _tile_stored(3, sums, 64);
-}
-
-// A group of weight rows times the activation rows at n blocks, which is at most kChunkBlocks. The float steps of four
-// blocks are done while the tile unit works on the next four.
-template <bool HasM>
-void multiply_32(const Block32<HasM>* w, int64_t n, const Act32& act, int32_t (&sums)[2][4][16][16],
-                 Floats* acc_memory) {
-  Floats acc[16];
-#pragma GCC unroll 16
-  for (int m = 0; m < 16; ++m) acc[m] = acc_memory[m];
-  settle_memory();
-  for (int64_t b = 0; b < n + 4; b += 4) {
-    const int64_t turn = b / 4 % 2;
-    unroll<4>([&](auto k) __attribute__((always_inline)) {
-      if (b + k < n) multiply_block<k>(&act.q[0][32 * (b + k)], w[b + k].codes);
-      if (b > 0 && b - 4 + k < n) finish_32(act, w[b - 4 + k], b - 4 + k, sums[1 - turn][k], acc);
-    });
-    unroll<4>([&](auto k) __attribute__((always_inline)) {
-      if (b + k < n) store_block<k>(sums[turn][k]);
-    });
-    settle_memory();
-  }
-#pragma GCC unroll 16
-  for (int m = 0; m < 16; ++m) acc_memory[m] = acc[m];
-}
+// ---- All rows -------------------------------------------------------------------------------------------------------
 
 template <class T>
-struct Product32 {
-  using Block = Block32<T::kHasM>;
-  using Work = Work32;
+using BlockOf = Block256<kMinWords<T>>;
 
-  static void configure() {
-    TileConfig config;
-    for (int tile = 0; tile < 4; ++tile) config.set(tile, 16, 64);
-    for (int tile = 4; tile < 6; ++tile) config.set(tile, 16, 32);
-    for (int tile = 6; tile < 8; ++tile) config.set(tile, 8, 64);
-    _tile_loadconfig(&config);
-  }
-  template <class R>
-  static void unpack(R rows, int64_t n_blocks, Block* out, Prefetcher<T>& prefetch) {
-    unpack_32<T>(rows, n_blocks, out, prefetch);
-  }
-  static void multiply(const Block* panel, int64_t n_blocks, int64_t n_groups, const QuantizedRows& x, int64_t first,
-                       int64_t n_rows, Work& work) {
-    for (int64_t b = 0; b < n_blocks; b += kChunkBlocks) {
-      const int64_t n = n_blocks - b < kChunkBlocks ? n_blocks - b : kChunkBlocks;
-      work.act.template load<T::kHasM>(x, first, n_rows, b, n);
-      for (int64_t g = 0; g < n_groups; ++g) {
-        multiply_32(panel + g * n_blocks + b, n, work.act, work.sums, work.acc[g]);
-      }
-    }
-  }
-};
-
-// ---- All types ------------------------------------------------------------------------------------------------------
-
-template <class T>
-using ProductOf = std::conditional_t<T::kBlock == 256, Product256<T>, Product32<T>>;
-
-// Scratch memory: Work, the panel, copies of the rows of small matrices.
+// Scratch memory: Work256, the panel, copies of the rows of small matrices.
 template <class T>
 struct ScratchLayout {
   size_t panel;
@@ -412,8 +229,8 @@ struct ScratchLayout {
   explicit ScratchLayout(const WeightView& weight) {
     const int64_t n_groups = (weight.rows + kLanes - 1) / kLanes;
     const int64_t n_blocks = (n_groups < kMaxGroups ? n_groups : kMaxGroups) * (weight.cols / T::kBlock);
-    panel = sizeof(typename ProductOf<T>::Work);
-    copies = panel + static_cast<size_t>(n_blocks) * sizeof(typename ProductOf<T>::Block);
+    panel = sizeof(Work256);
+    copies = panel + static_cast<size_t>(n_blocks) * sizeof(BlockOf<T>);
     end = copies + (weight.rows < kLanes ? static_cast<size_t>(kLanes) * weight.row_bytes : 0);
   }
 };
@@ -432,23 +249,25 @@ int64_t find_groups(const WeightView& weight, int64_t begin, int64_t end, std::b
 template <class T, class R>
 void multiply_tiles(const WeightView& weight, IndexRange weight_rows, const QuantizedRows& x, MatView<float> out,
                     std::byte* scratch) {
-  using Product = ProductOf<T>;
   const ScratchLayout<T> layout(weight);
-  auto& work = *reinterpret_cast<typename Product::Work*>(scratch);
-  auto* panel = reinterpret_cast<typename Product::Block*>(scratch + layout.panel);
+  auto& work = *reinterpret_cast<Work256*>(scratch);
+  auto* panel = reinterpret_cast<BlockOf<T>*>(scratch + layout.panel);
   const int64_t n_blocks = weight.cols / T::kBlock;
   Prefetcher<T> prefetch(weight, weight_rows);
-  Product::configure();
+  configure_tiles();
   for (int64_t r = weight_rows.begin; r < weight_rows.end;) {
     RowGroup<R> groups[kMaxGroups];
     const int64_t n_groups = find_groups(weight, r, weight_rows.end, scratch + layout.copies, groups);
-    for (int64_t g = 0; g < n_groups; ++g) Product::unpack(groups[g].rows, n_blocks, panel + g * n_blocks, prefetch);
-    for (int64_t first = 0; first < x.rows; first += Product::Work::kRows) {
-      const int64_t n_rows = x.rows - first < Product::Work::kRows ? x.rows - first : Product::Work::kRows;
+    for (int64_t g = 0; g < n_groups; ++g) unpack_256<T>(groups[g].rows, n_blocks, panel + g * n_blocks, prefetch);
+    for (int64_t first = 0; first < x.rows; first += Work256::kRows) {
+      const int64_t n_rows = x.rows - first < Work256::kRows ? x.rows - first : Work256::kRows;
       for (int64_t g = 0; g < n_groups; ++g) {
         for (Floats& sum : work.acc[g]) sum = zero_floats();
       }
-      Product::multiply(panel, n_blocks, n_groups, x, first, n_rows, work);
+      for (int64_t b = 0; b < n_blocks; ++b) {
+        work.act.template load<kMinWords<T>>(x, first, n_rows, b);
+        multiply_256(panel + b, n_blocks, n_groups, n_rows > 16, work);
+      }
       for (int64_t g = 0; g < n_groups; ++g) {
         for (int64_t m = 0; m < n_rows; ++m) {
           store_lanes(groups[g], work.acc[g][m], out.data + (first + m) * out.stride);
@@ -472,14 +291,27 @@ void matmul(const WeightView& weight, IndexRange weight_rows, const QuantizedRow
   }
 }
 
-MatMulQuant find_quant(tensor::DType dtype) {
+// with_type, for the types that are multiplied here.
+template <class F, class R>
+R with_type_of_tiles(tensor::DType dtype, F&& f, R otherwise) {
   return with_type(
-      dtype, [](auto type) -> MatMulQuant { return matmul<typename decltype(type)::type>; }, MatMulQuant{});
+      dtype,
+      [&](auto type) -> R {
+        if constexpr (decltype(type)::type::kBlock == 256) return f(type);
+        return otherwise;
+      },
+      otherwise);
+}
+
+MatMulQuant find_quant(tensor::DType dtype) {
+  return with_type_of_tiles(
+      dtype, [](auto type) -> MatMulQuant { return matmul<typename decltype(type)::type>; },
+      avx512::kMatMulKernels.quant(dtype));
 }
 
 size_t scratch_bytes(const WeightView& weight) {
   const size_t few_rows = avx512::kMatMulKernels.scratch_bytes(weight);
-  const size_t many_rows = with_type(
+  const size_t many_rows = with_type_of_tiles(
       weight.dtype, [&](auto type) { return ScratchLayout<typename decltype(type)::type>(weight).end; }, size_t{0});
   return few_rows > many_rows ? few_rows : many_rows;
 }

@@ -27,6 +27,13 @@ constexpr int kMaxStreamRows = 6;
 // The same for weights in tiles, and how many bytes ahead these are fetched.
 constexpr int kMaxTileStreamRows = 8;
 constexpr size_t kTileAhead = 8192;
+// Intel's cores wait for fewer lines at once than one stream needs to be fast, but fetch on their own beside two; AMD's
+// lose by the second one (docs/experiments.md).
+constexpr int kMaxTwoStreamRows = 2;
+inline bool reads_in_two_streams() {
+  static const bool is_intel = __builtin_cpu_is("intel");
+  return is_intel;
+}
 // Weight rows x activation rows that a tile of float weights multiplies at once, one accumulator each.
 constexpr int kFloatTileWeights = 4;
 constexpr int kFloatTileRows = 4;

@@ -28,6 +28,8 @@ constexpr int kMaxStreamRows = 4;
 // The same for weights in tiles, and how many bytes ahead these are fetched.
 constexpr int kMaxTileStreamRows = 4;
 constexpr size_t kTileAhead = 4096;
+constexpr int kMaxTwoStreamRows = 0;
+constexpr bool reads_in_two_streams() { return false; }
 // Weight rows x activation rows that a tile of float weights multiplies at once; each takes four accumulators.
 constexpr int kFloatTileWeights = 2;
 constexpr int kFloatTileRows = 2;
