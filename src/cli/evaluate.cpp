@@ -47,9 +47,10 @@ struct Pass {
   }
 };
 
-// What tells image rows from text: which embedding each token has, if any, and its positions.
+// What tells image rows from text: which embedding each token has, if any, its positions, and what it sees.
 struct Layout {
   std::vector<int32_t> embedding_of_row;          // empty without images
+  std::vector<int32_t> visible_ends;              // as in tensor::Batch; empty unless images are seen whole
   std::array<std::vector<int32_t>, 3> positions;  // time, height, width
 };
 
@@ -66,6 +67,12 @@ Result<Layout> lay_out(std::span<const int32_t> tokens, const models::Model& mod
                     n_image_tokens, images->embeddings.rows, images->embeddings.cols, images->height, images->width,
                     models::embedding_cols(model.program)));
   }
+  if (images && images->height * images->width > models::most_image_rows(model)) {
+    return fail(ErrorCode::kInvalidInput,
+                fmt::format("an image of {} rows: the model looks at an image as a whole, of {} rows at most",
+                            images->height * images->width, models::most_image_rows(model)));
+  }
+  const bool is_spatial = !model.program.rope_axes.empty();
   int32_t next = 0;      // position of the next text token, or of the image
   int64_t in_image = 0;  // rows of the current image so far
   int32_t n_embedded = 0;
@@ -74,32 +81,47 @@ Result<Layout> lay_out(std::span<const int32_t> tokens, const models::Model& mod
     layout.positions[1].push_back(height);
     layout.positions[2].push_back(width);
   };
-  for (const int32_t token : tokens) {
-    const bool is_image = images && token == images->token;
+  const bool sees_whole = images && model.info.sees_whole_images;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const bool is_image = images && tokens[i] == images->token;
+    if (sees_whole) {
+      const int64_t rest = is_image ? images->height * images->width - in_image : 1;
+      layout.visible_ends.push_back(static_cast<int32_t>(static_cast<int64_t>(i) + rest));
+    }
     if (images) layout.embedding_of_row.push_back(is_image ? n_embedded++ : -1);
-    if (!is_image) {
+    if (is_image && is_spatial) {
+      add(next, next + static_cast<int32_t>(in_image / images->width),
+          next + static_cast<int32_t>(in_image % images->width));
+    } else {
       add(next, next, next);
       ++next;
-      continue;
     }
-    add(next, next + static_cast<int32_t>(in_image / images->width),
-        next + static_cast<int32_t>(in_image % images->width));
-    if (++in_image < images->height * images->width) continue;
+    if (!is_image || ++in_image < images->height * images->width) continue;
     in_image = 0;
-    next += static_cast<int32_t>(std::max(images->height, images->width));
+    if (is_spatial) next += static_cast<int32_t>(std::max(images->height, images->width));
   }
   return layout;
 }
 
-// The longest pass from `begin` that keeps the limits. `rows` are the wanted ones not below `begin`.
-Pass next_pass(int64_t begin, int64_t n_tokens, int64_t chunk, std::span<const int32_t> rows) {
-  Pass pass{.begin = begin, .end = std::min(begin + chunk, n_tokens), .outputs = {}};
+struct PassLimits {
+  int64_t max_rows = 0;
+  int64_t max_outputs = 0;
+};
+
+// The longest pass from `begin` that keeps the limits, and before it ends inside of an image that is seen whole; empty
+// when there is none. `rows` are the wanted ones not below `begin`.
+Pass next_pass(int64_t begin, int64_t n_tokens, const PassLimits& limits, std::span<const int32_t> rows,
+               std::span<const int32_t> visible_ends = {}) {
+  Pass pass{.begin = begin, .end = std::min(begin + limits.max_rows, n_tokens), .outputs = {}};
+  if (std::ssize(rows) > limits.max_outputs) {
+    pass.end = std::min<int64_t>(pass.end, rows[static_cast<size_t>(limits.max_outputs)]);
+  }
+  const auto cuts_an_image = [&](int64_t end) {
+    return !visible_ends.empty() && end > begin && visible_ends[static_cast<size_t>(end - 1)] > end;
+  };
+  while (cuts_an_image(pass.end)) --pass.end;
   for (const int32_t row : rows) {
     if (row >= pass.end) break;
-    if (static_cast<int64_t>(pass.outputs.size()) == kMaxOutputsPerPass) {
-      pass.end = row;
-      break;
-    }
     pass.outputs.push_back(static_cast<int32_t>(row - begin));
   }
   return pass;
@@ -110,11 +132,13 @@ class SequenceRun {
  public:
   static Result<SequenceRun> create(backends::Backend& backend, const tensor::Program& program,
                                     std::span<const tensor::WeightView> weights, int64_t n_tokens,
-                                    const EvaluateOptions& options) {
+                                    const EvaluateOptions& options, bool sees_whole = false) {
     T9_CHECK(options.chunk > 0);
     SequenceRun run;
     run.chunk_ = std::min(options.chunk, std::max<int64_t>(n_tokens, 1));
-    const int64_t max_outputs = std::min(run.chunk_, kMaxOutputsPerPass);
+    // The rows of an image that is seen whole are in one pass, with all that is wanted of them.
+    const int64_t max_outputs = std::min(run.chunk_, sees_whole ? run.chunk_ : kMaxOutputsPerPass);
+    run.max_outputs_ = max_outputs;
     T9_TRY(executable, backend.compile(program, weights, {.max_rows = run.chunk_, .max_outputs = max_outputs}));
     T9_TRY(cache, kv::Cache::create(backend, program.kv_layers, program.state_layers,
                                     {.type = options.kv_type.value_or(backend.kv_types().front()),
@@ -133,7 +157,7 @@ class SequenceRun {
     return run;
   }
 
-  int64_t chunk() const { return chunk_; }
+  PassLimits limits() const { return {.max_rows = chunk_, .max_outputs = max_outputs_}; }
 
   // One row per token; `hidden` where the program reads one. Gives the logits, valid until the next call.
   Result<tensor::MatView<const float>> run(const Pass& pass, std::span<const int32_t> tokens,
@@ -160,6 +184,9 @@ class SequenceRun {
     if (layout && images_) {
       batch.embedding_of_row = std::span(layout->embedding_of_row).subspan(first, tokens.size());
       batch.embeddings = images_->embeddings;
+      if (!layout->visible_ends.empty()) {
+        batch.visible_ends = std::span(layout->visible_ends).subspan(first, tokens.size());
+      }
     }
     const tensor::MatView<float> out{
         .data = logits_.data(), .rows = batch.n_outputs(), .cols = n_vocab_, .stride = n_vocab_};
@@ -170,6 +197,7 @@ class SequenceRun {
 
  private:
   int64_t chunk_ = 0;
+  int64_t max_outputs_ = 0;
   int64_t n_vocab_ = 0;
   std::unique_ptr<backends::Executable> executable_;
   std::unique_ptr<kv::Cache> cache_;
@@ -202,9 +230,15 @@ Result<void> evaluate(backends::Backend& backend, const models::Model& model, st
   T9_TRY_VOID(check_input(model, tokens, rows));
   T9_TRY(layout, lay_out(tokens, model, options.images));
   const int64_t n_tokens = static_cast<int64_t>(tokens.size());
-  T9_TRY(model_run, SequenceRun::create(backend, model.program, model.weights, n_tokens, options));
+  const bool sees_whole = !layout.visible_ends.empty();
+  T9_TRY(model_run, SequenceRun::create(backend, model.program, model.weights, n_tokens, options, sees_whole));
   for (int64_t begin = 0; begin < n_tokens;) {
-    const Pass pass = next_pass(begin, n_tokens, model_run.chunk(), rows);
+    const Pass pass = next_pass(begin, n_tokens, model_run.limits(), rows, layout.visible_ends);
+    if (pass.end == pass.begin) {
+      return fail(ErrorCode::kInvalidInput,
+                  fmt::format("the image of {} rows at token {} does not fit a pass of {} rows",
+                              options.images->height * options.images->width, begin, model_run.limits().max_rows));
+    }
     T9_TRY(logits, model_run.run(pass, pass.of(tokens), {}, {}, options.images ? &layout : nullptr));
     if (!pass.outputs.empty()) T9_TRY_VOID(sink(logits));
     rows = rows.subspan(pass.outputs.size());
@@ -224,9 +258,9 @@ Result<void> evaluate_draft(backends::Backend& backend, const models::Model& mod
   }
   T9_TRY(model_run, SequenceRun::create(backend, model.program, model.weights, n_rows, options));
   T9_TRY(draft_run, SequenceRun::create(backend, model.draft->program, model.draft->weights, n_rows, options));
-  HiddenRows hidden(model.program, model_run.chunk());
+  HiddenRows hidden(model.program, model_run.limits().max_rows);
   for (int64_t begin = 0; begin < n_rows;) {
-    const Pass pass = next_pass(begin, n_rows, model_run.chunk(), rows);
+    const Pass pass = next_pass(begin, n_rows, model_run.limits(), rows);
     const Pass no_outputs{.begin = pass.begin, .end = pass.end, .outputs = {}};
     const tensor::MatView<float> states = hidden.first(pass.end - pass.begin);
     T9_TRY_VOID(model_run.run(no_outputs, pass.of(tokens), {}, states));

@@ -12,7 +12,7 @@
 
 namespace tempo9::cli {
 
-// Rows of images among the tokens, for models whose positions go in three directions (spec models 13.2).
+// Rows of images among the tokens (spec models 13).
 struct ImageRows {
   int32_t token = 0;   // stands in the tokens once per row of an image
   int64_t height = 0;  // rows of every image, row after row

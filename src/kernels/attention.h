@@ -30,6 +30,7 @@ struct AttentionRows {
   const float* q = nullptr;  // row r, query head h: q + r * q_stride + h * k_head_dim
   int64_t q_stride = 0;
   const int32_t* slots = nullptr;  // ascending; row r sees the slots j <= slots[r], within the window
+  const int32_t* ends = nullptr;   // if there: ascending; row r sees j < ends[r], which is above slots[r]
   int64_t n_rows = 0;
   const int32_t* pages = nullptr;  // of the sequence, as in tensor::PageTable
   const std::byte* k = nullptr;    // page p: k + p * k_page_bytes

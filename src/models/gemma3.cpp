@@ -130,7 +130,9 @@ Result<Model> load_gemma3(std::shared_ptr<const gguf::File> file) {
   const Node last = b.rms_norm("output_norm", x, output_norm, common.rms_eps);
   Node logits = b.matmul("logits", last, embeddings.head);
   if (params.final_softcap > 0.0f) logits = b.soft_cap("logits_capped", logits, params.final_softcap);
-  return make_model(std::move(file), common, bind, std::move(b).finish(logits));
+  T9_TRY(model, make_model(std::move(file), common, bind, std::move(b).finish(logits)));
+  model.info.sees_whole_images = true;
+  return model;
 }
 
 }  // namespace tempo9::models

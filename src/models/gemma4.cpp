@@ -321,7 +321,9 @@ Result<Model> load_gemma4(std::shared_ptr<const gguf::File> file) {
   b.set_prefix("");
   Node logits = b.matmul("logits", b.rms_norm("output_norm", x, output_norm, common.rms_eps), embeddings.head);
   if (params.final_softcap > 0.0f) logits = b.soft_cap("logits_capped", logits, params.final_softcap);
-  return make_model(std::move(file), common, bind, std::move(b).finish(logits));
+  T9_TRY(model, make_model(std::move(file), common, bind, std::move(b).finish(logits)));
+  model.info.sees_whole_images = params.n_per_layer_embd == 0;
+  return model;
 }
 
 }  // namespace tempo9::models

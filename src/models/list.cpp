@@ -85,6 +85,15 @@ int64_t embedding_cols(const tensor::Program& program) {
   return cols;
 }
 
+int64_t most_image_rows(const Model& model) {
+  int64_t rows = INT64_MAX;
+  if (!model.info.sees_whole_images) return rows;
+  for (const tensor::KvLayerSpec& layer : model.program.kv_layers) {
+    if (layer.window > 0) rows = std::min(rows, layer.window);
+  }
+  return rows;
+}
+
 Result<Model> load_model(std::shared_ptr<const gguf::File> file) {
   const std::string path = file->path();
   const auto load = [&]() -> Result<Model> {

@@ -23,6 +23,8 @@ struct ModelInfo {
   int64_t n_embd = 0;
   int64_t n_vocab = 0;       // columns of the logits
   int64_t n_parameters = 0;  // elements of all tensors in use
+  // Rows of one image see each other in both directions (spec models 13.4), so they are computed in one pass.
+  bool sees_whole_images = false;
 };
 
 // A block that drafts the token after next: a program of its own, which shares weights with the model's. In row i it
@@ -49,6 +51,10 @@ struct Model {
 // Columns that the rows of Batch::embeddings need: those of a token's embedding, and more where layers read further
 // parts (deepstack).
 int64_t embedding_cols(const tensor::Program& program);
+
+// Rows that an image may have: where its rows see each other, as many as the smallest window shows them of each other;
+// INT64_MAX elsewhere.
+int64_t most_image_rows(const Model& model);
 
 // Errors: kUnsupported for an architecture, a tensor type or a feature that is not implemented, by name;
 // kInvalidInput for missing or contradictory metadata, by key, and for missing or misshapen tensors, by name.

@@ -15,7 +15,7 @@ namespace tempo9::models {
 namespace {
 
 constexpr std::string_view kMagic = "T9GRAPH\n";
-constexpr uint32_t kFormat = 2;
+constexpr uint32_t kFormat = 3;
 
 uint64_t checksum(std::span<const std::byte> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 
@@ -123,6 +123,7 @@ Result<void> check_main(const tensor::Program& program) {
 
 void write_info(ByteWriter& out, const ModelInfo& info) {
   for (const int64_t x : {info.context_length, info.n_layers, info.n_embd, info.n_parameters}) out.number(x);
+  out.number(static_cast<uint8_t>(info.sees_whole_images));
 }
 
 Result<void> read_info(ByteReader& in, ModelInfo& info) {
@@ -130,6 +131,7 @@ Result<void> read_info(ByteReader& in, ModelInfo& info) {
     *x = in.number<int64_t>();
     if (*x <= 0) return fail(ErrorCode::kInvalidInput, "a size below 1");
   }
+  info.sees_whole_images = in.number<uint8_t>() != 0;
   if (info.context_length > INT32_MAX) return fail(ErrorCode::kInvalidInput, "a context beyond positions of 32 bits");
   return {};
 }

@@ -19,6 +19,10 @@ struct Batch {
   // Rotary positions: n_rows (equal to the slots for text), or 3 * n_rows in planes: time, height, width.
   std::span<const int32_t> positions;
   std::span<const int32_t> outputs;  // rows whose logits are wanted, ascending
+  // One past the last slot that each row sees, where rows see others after them (an image's, spec models 13.4): their K
+  // and V are in the pages, or written by this batch. Never below slots + 1; ascends within a sequence. Empty: each row
+  // sees up to itself. Sliding windows still begin where the row's own slot says.
+  std::span<const int32_t> visible_ends = {};
   KvView kv;
   StateView states;
   MatView<const float> hidden;  // for programs with an Input op: one row per batch row
@@ -31,6 +35,11 @@ struct Batch {
   const float* embedding(int64_t row) const {
     if (embedding_of_row.empty() || embedding_of_row[static_cast<size_t>(row)] < 0) return nullptr;
     return embeddings.row(embedding_of_row[static_cast<size_t>(row)]);
+  }
+  // One past the last slot that the row sees.
+  int32_t visible_end(int64_t row) const {
+    const auto i = static_cast<size_t>(row);
+    return visible_ends.empty() ? slots[i] + 1 : visible_ends[i];
   }
   int64_t n_rows() const { return static_cast<int64_t>(tokens.size()); }
   int64_t n_outputs() const { return static_cast<int64_t>(outputs.size()); }

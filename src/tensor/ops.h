@@ -67,6 +67,7 @@ struct KvWrite {
 };
 
 // out = softmax(scale * q k^T) v over the slots j <= i of the row's own sequence, and i - j < window if window > 0.
+// With Batch::visible_ends: over j < that of the row instead of j <= i.
 // Query head h reads KV head h * n_kv_heads / n_heads. Runs after the KvWrite of the same layer.
 struct Attention {
   ValueId q = kNone;

@@ -91,6 +91,57 @@ TEST(CpuBackend, HasEqualBitsOverThreadsAndChunks) { expect_equal_over_threads_a
 
 TEST(CpuBackend, HasEqualBitsOverIsas) { expect_equal_over_isas(small_decoder(), 40); }
 
+// The prompts of the other tests with an image in [20, 50) and one in [58, 59), in steps that end outside of them.
+std::vector<Rows> with_images(const std::vector<int32_t>& step_ends) {
+  std::vector<Rows> steps;
+  int32_t begin = 0;
+  for (const int32_t end : step_ends) {
+    Rows rows;
+    rows.append(0, begin, end);
+    if (begin < 60) rows.append(1, begin, std::min(end, 60), 10);
+    rows.add_image(20, 50);
+    rows.add_image(58, 59);
+    steps.push_back(rows);
+    begin = end;
+  }
+  return steps;
+}
+
+TEST(CpuBackend, ImagesThatAreSeenWholeAgreeWithTheReference) {
+  const TestProgram p = small_decoder();
+  const Results expected = run_steps(*make_reference_backend(), p, with_images({70}));
+  const Results got = run_steps(*cpu(), p, with_images({70}));
+  const Results plain = run_steps(*make_reference_backend(), p, {prompts(70)});
+  double error = 0.0, size = 0.0, change = 0.0;
+  for (const auto& [row, values] : expected) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      error += std::pow(static_cast<double>(got.at(row)[i] - values[i]), 2);
+      size += std::pow(static_cast<double>(values[i]), 2);
+      change += std::pow(static_cast<double>(plain.at(row)[i] - values[i]), 2);
+    }
+    if (row.second < 20) {
+      EXPECT_EQ(bits_of(values), bits_of(plain.at(row))) << "before the image";
+    }
+  }
+  EXPECT_LT(std::sqrt(error / size), 0.02);
+  EXPECT_GT(std::sqrt(change / size), 0.1);
+}
+
+TEST(CpuBackend, ImagesThatAreSeenWholeHaveEqualBitsOverThreadsChunksAndIsas) {
+  const TestProgram p = small_decoder();
+  const Results expected = run_steps(*cpu(1), p, with_images({70}));
+  for (int n_threads = 1; n_threads <= 4; ++n_threads) {
+    for (const std::vector<int32_t>& ends :
+         {std::vector<int32_t>{70}, {20, 50, 70}, {7, 13, 52, 58, 59, 60, 70}, {19, 51, 57, 70}}) {
+      expect_same_bits(run_steps(*cpu(n_threads), p, with_images(ends)), expected,
+                       std::to_string(n_threads) + " threads, " + std::to_string(ends.size()) + " steps");
+    }
+  }
+  for (const std::string& isa : isas_here()) {
+    expect_same_bits(run_steps(*cpu(2, isa), p, with_images({53, 70})), expected, isa);
+  }
+}
+
 // Long enough that one decoded row splits its attention by spans.
 TEST(CpuBackend, HasEqualBitsOverSpans) {
   const TestProgram p = small_decoder();

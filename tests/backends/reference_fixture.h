@@ -129,6 +129,7 @@ class FakeKv {
 // A batch that owns its vectors.
 struct Rows {
   std::vector<int32_t> tokens, sequences, slots, positions, outputs;
+  std::vector<int32_t> visible_ends = {};  // as in tensor::Batch
 
   // Adds slots [begin, end) of a sequence; the token of slot s is first_token + s. Every row's logits are wanted.
   void append(int32_t sequence, int32_t begin, int32_t end, int32_t first_token = 0) {
@@ -141,9 +142,22 @@ struct Rows {
     }
   }
 
+  // Slots [begin, end) of every sequence here see each other in both directions, as an image's rows do.
+  void add_image(int32_t begin, int32_t end) {
+    for (size_t row = visible_ends.size(); row < slots.size(); ++row) visible_ends.push_back(slots[row] + 1);
+    for (size_t row = 0; row < slots.size(); ++row) {
+      if (slots[row] >= begin && slots[row] < end) visible_ends[row] = end;
+    }
+  }
+
   tensor::Batch batch(const tensor::KvView& kv = {}) const {
-    return {
-        .tokens = tokens, .sequences = sequences, .slots = slots, .positions = positions, .outputs = outputs, .kv = kv};
+    return {.tokens = tokens,
+            .sequences = sequences,
+            .slots = slots,
+            .positions = positions,
+            .outputs = outputs,
+            .visible_ends = visible_ends,
+            .kv = kv};
   }
 };
 

@@ -214,6 +214,9 @@ struct AttentionCase {
   float softcap = 0.0f;
   bool sinks = false;
   bool give_pages_back = false;
+  tensor::IndexRange image = {};  // tokens that see each other in both directions
+
+  int64_t end_of(int64_t token) const { return token >= image.begin && token < image.end ? image.end : token + 1; }
 };
 
 constexpr int64_t kHeads = 4, kKvHeads = 2, kKeyDim = 6, kValueDim = 5;
@@ -227,7 +230,7 @@ std::vector<double> naive_attention(const AttentionCase& c, float scale, const s
       const int64_t kv_head = head * kKvHeads / kHeads;
       double sum = c.sinks ? std::exp(static_cast<double>(sinks[static_cast<size_t>(head)])) : 0.0;
       std::vector<double> total(kValueDim);
-      for (int64_t j = 0; j <= i; ++j) {
+      for (int64_t j = 0; j < c.end_of(i); ++j) {
         if (c.window > 0 && i - j >= c.window) continue;
         double score = 0.0;
         for (int64_t d = 0; d < kKeyDim; ++d) {
@@ -274,7 +277,11 @@ void expect_attention(const AttentionCase& c) {
 
   FakeKv kv(p.program, 1, (c.n_tokens + 31) / 32);
   const std::vector<double> expected = naive_attention(c, scale, q, k, v, sinks);
-  if (!c.give_pages_back) return expect_close(run_for(p, rows_of(c.n_tokens), out, kv.view()), expected);
+  if (!c.give_pages_back) {
+    Rows rows = rows_of(c.n_tokens);
+    if (c.image.size() > 0) rows.add_image(static_cast<int32_t>(c.image.begin), static_cast<int32_t>(c.image.end));
+    return expect_close(run_for(p, rows, out, kv.view()), expected);
+  }
   // One token at a time; pages that no later token can see are given back.
   std::vector<float> got;
   for (int32_t slot = 0; slot < c.n_tokens; ++slot) {
@@ -294,6 +301,13 @@ TEST(ReferenceOps, AttentionReadsPagesAndSharesKvHeads) {
 
 TEST(ReferenceOps, AttentionWindowHasExactEdges) {
   for (int64_t window : {1, 2, 31, 32, 33, 64, 99, 100, 101}) expect_attention({.n_tokens = 100, .window = window});
+}
+
+TEST(ReferenceOps, AttentionShowsRowsOfAnImageAllOfIt) {
+  for (const tensor::IndexRange image : {tensor::IndexRange{0, 40}, {31, 33}, {10, 60}, {64, 65}, {70, 99}}) {
+    expect_attention({.n_tokens = 100, .image = image});
+    expect_attention({.n_tokens = 100, .window = 50, .softcap = 1.5f, .sinks = true, .image = image});
+  }
 }
 
 TEST(ReferenceOps, AttentionDoesNotTouchPagesBehindTheWindow) {

@@ -16,6 +16,7 @@ struct Sequence {
   tensor::KvType type;
   int64_t n_tokens;
   std::vector<float> q, k, v;
+  std::vector<int32_t> ends;  // of each slot, one past the last one it sees; empty: itself
   std::vector<int32_t> pages;
   std::vector<std::byte> k_pool, v_pool;
 
@@ -33,6 +34,13 @@ struct Sequence {
     k_pool.assign(pages.size() * k_page_bytes(s, type), stale);
     v_pool.assign(pages.size() * v_page_bytes(s, type), stale);
   }
+
+  // Slots [begin, end) see each other in both directions.
+  void add_image(int32_t begin, int32_t end) {
+    for (auto slot = static_cast<int32_t>(ends.size()); slot < n_tokens; ++slot) ends.push_back(slot + 1);
+    for (int32_t slot = begin; slot < end; ++slot) ends[static_cast<size_t>(slot)] = end;
+  }
+  int64_t end_of(int64_t slot) const { return ends.empty() ? slot + 1 : ends[static_cast<size_t>(slot)]; }
 
   void write(const Isa& isa) {
     for (int64_t i = 0; i < n_tokens; ++i) {
@@ -53,6 +61,7 @@ struct Sequence {
     const AttentionRows rows{.q = q.data() + begin * shape.n_heads * shape.k_head_dim,
                              .q_stride = shape.n_heads * shape.k_head_dim,
                              .slots = slots.data(),
+                             .ends = ends.empty() ? nullptr : ends.data() + begin,
                              .n_rows = n_rows,
                              .pages = pages.data(),
                              .k = k_pool.data(),
@@ -65,7 +74,7 @@ struct Sequence {
     std::vector<float> out(static_cast<size_t>(n_rows * shape.n_heads * shape.v_head_dim));
     for (int64_t head = 0; head < shape.n_kv_heads; ++head) {
       kernels.attend_span(shape, rows, head, 0, total.view());
-      for (int64_t span = 1; span * kSpanTokens < end; ++span) {
+      for (int64_t span = 1; span * kSpanTokens < end_of(end - 1); ++span) {
         kernels.attend_span(shape, rows, head, span, part.view());
         kernels.merge(shape, n_vectors, part.view(), total.view());
       }
@@ -85,7 +94,7 @@ struct Sequence {
       const int64_t first = shape.window > 0 ? std::max<int64_t>(0, slot - shape.window + 1) : 0;
       std::vector<double> p;
       double total = sinks != nullptr ? std::exp(sinks[h]) : 0.0;
-      for (int64_t j = first; j <= slot; ++j) {
+      for (int64_t j = first; j < end_of(slot); ++j) {
         double s = 0.0;
         for (int64_t d = 0; d < shape.k_head_dim; ++d) {
           s += static_cast<double>(q[(slot * shape.n_heads + h) * shape.k_head_dim + d]) *
@@ -98,7 +107,7 @@ struct Sequence {
       }
       for (int64_t c = 0; c < shape.v_head_dim; ++c) {
         double o = 0.0;
-        for (int64_t j = first; j <= slot; ++j) {
+        for (int64_t j = first; j < end_of(slot); ++j) {
           o += p[j - first] / total * stored(v[(j * shape.n_kv_heads + kv) * shape.v_head_dim + c]);
         }
         out.push_back(o);
@@ -161,6 +170,44 @@ TEST_P(Attention, FollowsTheFormulaOverSpans) {
     const std::vector<float> out = sequence.attend(best_isa(), slot, slot + 1);
     const std::vector<double> expected = sequence.naive(slot, nullptr);
     for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(out[i], expected[i], 3e-5) << "slot " << slot;
+  }
+}
+
+// Images that begin and end inside pages, one over a span's end; between them rows see up to themselves.
+void add_images(Sequence& sequence) {
+  sequence.add_image(3, 4);
+  sequence.add_image(20, 70);
+  sequence.add_image(500, 530);
+  sequence.add_image(560, 580);
+}
+
+TEST_P(Attention, RowsOfAnImageSeeAllOfIt) {
+  Sequence sequence = make_sequence(600, 6);
+  add_images(sequence);
+  sequence.write(best_isa());
+  for (int64_t slot : {0, 3, 4, 19, 20, 33, 69, 70, 499, 500, 511, 512, 529, 530, 559, 560, 579, 580, 599}) {
+    const std::vector<float> out = sequence.attend(best_isa(), slot, slot + 1);
+    const std::vector<double> expected = sequence.naive(slot, nullptr);
+    for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(out[i], expected[i], 3e-5) << "slot " << slot;
+  }
+}
+
+TEST_P(Attention, ImagesHaveEqualBitsHoweverRowsAreGroupedOnEveryIsa) {
+  std::vector<float> first;
+  for (const Isa* isa : isas_here()) {
+    Sequence sequence = make_sequence(600, 7);
+    add_images(sequence);
+    sequence.write(*isa);
+    for (int64_t chunk : {7, 32, 600}) {
+      if (isa->name == "scalar" && chunk < 600) continue;  // slow
+      std::vector<float> joined;
+      for (int64_t begin = 0; begin < 600; begin += chunk) {
+        const std::vector<float> part = sequence.attend(*isa, begin, std::min<int64_t>(begin + chunk, 600));
+        joined.insert(joined.end(), part.begin(), part.end());
+      }
+      if (first.empty()) first = joined;
+      EXPECT_EQ(bits_of(joined), bits_of(first)) << isa->name << ", chunks of " << chunk;
+    }
   }
 }
 

@@ -54,8 +54,10 @@ TEST_P(SavedGolden, IsTheModelThatWasBuilt) {
     expect_same_views(restored->draft->weights, built.draft->weights);
   }
   const models::ModelInfo &a = restored->info, &b = built.info;
-  EXPECT_EQ(std::tie(a.architecture, a.name, a.context_length, a.n_layers, a.n_embd, a.n_vocab, a.n_parameters),
-            std::tie(b.architecture, b.name, b.context_length, b.n_layers, b.n_embd, b.n_vocab, b.n_parameters));
+  EXPECT_EQ(std::tie(a.architecture, a.name, a.context_length, a.n_layers, a.n_embd, a.n_vocab, a.n_parameters,
+                     a.sees_whole_images),
+            std::tie(b.architecture, b.name, b.context_length, b.n_layers, b.n_embd, b.n_vocab, b.n_parameters,
+                     b.sees_whole_images));
   EXPECT_EQ(restored->warnings, built.warnings);
 }
 

@@ -93,12 +93,12 @@ class Attend {
     return attention_state_floats(rows * group(), shape_.v_head_dim);
   }
 
-  // From the span of the first key that the block's first row sees to that of its last row's own.
+  // From the span of the first key that the block's first row sees to that of the last one that its last row does.
   SpanRange spans_of(const RowBlock& block) const {
     const int64_t first_slot = pass_.batch.slots[static_cast<size_t>(block.begin)];
-    const int64_t last_slot = pass_.batch.slots[static_cast<size_t>(block.begin + block.rows - 1)];
+    const int64_t last_key = pass_.batch.visible_end(block.begin + block.rows - 1) - 1;
     const int64_t first_key = shape_.window > 0 ? std::max<int64_t>(0, first_slot - shape_.window + 1) : 0;
-    return {first_key / kernels::kSpanTokens, last_slot / kernels::kSpanTokens + 1};
+    return {first_key / kernels::kSpanTokens, last_key / kernels::kSpanTokens + 1};
   }
 
   kernels::AttentionRows rows_of(const RowBlock& block) const {
@@ -106,6 +106,7 @@ class Attend {
     return {.q = q_.row(block.begin),
             .q_stride = q_.stride,
             .slots = pass_.batch.slots.data() + block.begin,
+            .ends = pass_.batch.visible_ends.empty() ? nullptr : pass_.batch.visible_ends.data() + block.begin,
             .n_rows = block.rows,
             .pages = pass_.batch.kv.table(layer_.pool, sequence).pages.data(),
             .k = layer_.k,

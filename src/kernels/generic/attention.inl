@@ -77,15 +77,20 @@ static void score_block(const float* const* q, int64_t n, const Element* k, int6
   }
 }
 
+// One past the last slot that a row sees.
+T9_VEC int64_t visible_end(const AttentionRows& rows, int64_t row) {
+  return rows.ends != nullptr ? rows.ends[row] : rows.slots[row] + 1;
+}
+
 // Keys of a tile that a row sees: [begin, end), a part of [0, 32).
 struct Visible {
   int64_t begin;
   int64_t end;
 };
-T9_VEC Visible visible_keys(const AttentionShape& shape, int64_t slot, int64_t tile_begin) {
-  int64_t begin = shape.window > 0 ? slot - shape.window + 1 - tile_begin : 0;
+T9_VEC Visible visible_keys(const AttentionShape& shape, const AttentionRows& rows, int64_t row, int64_t tile_begin) {
+  int64_t begin = shape.window > 0 ? rows.slots[row] - shape.window + 1 - tile_begin : 0;
   if (begin < 0) begin = 0;
-  int64_t end = slot + 1 - tile_begin;
+  int64_t end = visible_end(rows, row) - tile_begin;
   if (end > kTile) end = kTile;
   return {begin, end};
 }
@@ -210,7 +215,7 @@ static void attend_elements(const AttentionShape& shape, const AttentionRows& ro
     float factors[kBlock];
     score_block(q, n, k, shape.k_head_dim, scores);
     for (int64_t b = 0; b < n; ++b) {
-      const Visible visible = visible_keys(shape, rows.slots[(i + b) / group], tile * kTile);
+      const Visible visible = visible_keys(shape, rows, (i + b) / group, tile * kTile);
       factors[b] = softmax_step(shape, visible, scores + b * kTile, state.max[i + b], state.sum[i + b]);
     }
     value_block(scores, factors, n, v, shape.v_head_dim, state.values + i * shape.v_head_dim);
@@ -254,12 +259,12 @@ static void attend_span(const AttentionShape& shape, const AttentionRows& rows, 
     out.sum[i] = 0.0f;
   }
   for (int64_t i = 0; i < rows.n_rows * group * shape.v_head_dim; ++i) out.values[i] = 0.0f;
-  const int64_t last_slot = rows.slots[rows.n_rows - 1];
+  const int64_t last_end = visible_end(rows, rows.n_rows - 1);
   // The rows that see a tile are adjacent: both ends only move up with the tile.
   int64_t first_row = 0;
   int64_t end_row = shape.window > 0 ? 0 : rows.n_rows;
-  for (int64_t tile = span * kSpanPages; tile < (span + 1) * kSpanPages && tile * kTile <= last_slot; ++tile) {
-    while (rows.slots[first_row] < tile * kTile) ++first_row;
+  for (int64_t tile = span * kSpanPages; tile < (span + 1) * kSpanPages && tile * kTile < last_end; ++tile) {
+    while (visible_end(rows, first_row) <= tile * kTile) ++first_row;
     if (shape.window > 0) {
       const int64_t last_key = tile * kTile + kTile - 1;
       while (end_row < rows.n_rows && rows.slots[end_row] - shape.window < last_key) ++end_row;

@@ -124,7 +124,7 @@ void attention(const tensor::Attention& op, const tensor::KvLayerSpec& layer, st
     const LayerCache cache = cache_of(batch.kv, op.kv_layer, layer, batch.sequences[row]);
     const int64_t slot = batch.slots[row];
     const tensor::IndexRange visible{.begin = op.window > 0 ? std::max<int64_t>(0, slot - op.window + 1) : 0,
-                                     .end = slot + 1};
+                                     .end = batch.visible_end(i)};
     for (int64_t head = 0; head < op.n_heads; ++head) {
       const int64_t kv_head = head * layer.n_kv_heads / op.n_heads;
       const HeadCache k{cache.k, kv_head, layer.k_head_dim}, v{cache.v, kv_head, layer.v_head_dim};
