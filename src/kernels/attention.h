@@ -25,7 +25,8 @@ struct AttentionShape {
   int64_t window = 0;    // 0: all earlier tokens
 };
 
-// Query rows of one sequence and the pages they look at.
+// Query rows of one sequence and the pages they look at. Rows of several sequences may look at a span together if all
+// of them see it whole and it has the same pages for all; their slots need not ascend then.
 struct AttentionRows {
   const float* q = nullptr;  // row r, query head h: q + r * q_stride + h * k_head_dim
   int64_t q_stride = 0;

@@ -57,11 +57,18 @@ inline void end_program(TestProgram& p, ValueId x, int64_t n_vocab, tensor::DTyp
   p.program.logits = project(p, norm(p, x), n_vocab, dtype);
 }
 
+// How many sequences there are, and how many first pages of the first one are those of all.
+struct Sharing {
+  int32_t n_sequences = 2;
+  int32_t n_pages = 0;
+};
+
 // Pages in a shuffled order for `backend`'s default type, and states. Fresh memory is zero, as the cache gives it.
 class Memory {
  public:
-  Memory(Backend& backend, const Program& program, int32_t n_sequences, int32_t pages_per_sequence)
-      : n_sequences_(n_sequences) {
+  Memory(Backend& backend, const Program& program, const Sharing& sharing, int32_t pages_per_sequence)
+      : n_sequences_(sharing.n_sequences) {
+    const int32_t n_sequences = n_sequences_;
     const tensor::KvType type = backend.kv_types().front();
     const int32_t n_pages = n_sequences * pages_per_sequence;
     for (const tensor::KvLayerSpec& spec : program.kv_layers) {
@@ -81,6 +88,7 @@ class Memory {
     for (int32_t s = 0; s < n_sequences; ++s) {
       const auto begin = order.begin() + s * pages_per_sequence;
       pages_.emplace_back(begin, begin + pages_per_sequence);
+      std::copy_n(pages_.front().begin(), sharing.n_pages, pages_.back().begin());
     }
     for (const auto& pages : pages_) tables_.push_back({pages});
     for (const tensor::StateLayerSpec& spec : program.state_layers) {
@@ -152,9 +160,9 @@ inline int64_t input_cols(const Program& program) {
 }
 
 inline Results run_steps(Backend& backend, const TestProgram& p, const std::vector<Rows>& steps, int32_t pages = 4,
-                         const Observer* observer = nullptr) {
+                         const Observer* observer = nullptr, const Sharing& sharing = {}) {
   const Program& program = p.program;
-  const Memory memory(backend, program, 2, pages);
+  const Memory memory(backend, program, sharing, pages);
   auto executable = *backend.compile(program, p.views(), {.max_rows = 1100, .max_outputs = 256});
   const int64_t n_vocab = value_of(p, program.logits).cols;
   const int64_t n_input = input_cols(program);

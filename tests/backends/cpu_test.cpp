@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <map>
@@ -162,6 +163,37 @@ TEST(CpuBackend, HasEqualBitsOverSpans) {
   for (int n_threads : {1, 2, 5}) {
     expect_same_bits(run_steps(*cpu(n_threads), p, {prompt(1070), last(1070)}, 40), expected,
                      std::to_string(n_threads));
+  }
+}
+
+// Sequences on the same first pages attend to them together. The first sequence's prompt is 2 spans and 76 tokens, of
+// which the others share 2 spans and 64; one of them has some rows at a time, as a prompt that goes on has.
+TEST(CpuBackend, HasEqualBitsOverSequencesThatSharePages) {
+  constexpr int32_t kShared = 2 * 512 + 64, kPrompt = kShared + 12;
+  const TestProgram p = small_decoder();
+  const auto add = [](Rows& rows, int32_t sequence, int32_t begin, int32_t n) {
+    for (int32_t slot = begin; slot < begin + n; ++slot) {
+      rows.append(sequence, slot, slot + 1, (slot + 7 * sequence) % 100 - slot);
+    }
+  };
+  Rows prompt;
+  add(prompt, 0, 0, kPrompt);
+  prompt.outputs.clear();
+  const std::vector<std::array<int32_t, 3>> parts = {{0, kPrompt, 1},     {1, kShared, 9},     {2, kShared, 1},
+                                                     {0, kPrompt + 1, 1}, {1, kShared + 9, 1}, {2, kShared + 1, 30}};
+  std::vector<Rows> alone = {prompt}, together = {prompt};
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const auto [sequence, begin, n] = parts[i];
+    alone.emplace_back();
+    add(alone.back(), sequence, begin, n);
+    if (i % 3 == 0) together.emplace_back();
+    add(together.back(), sequence, begin, n);
+  }
+  const Sharing sharing{.n_sequences = 3, .n_pages = kShared / 32};
+  const Results expected = run_steps(*cpu(1), p, alone, 40, nullptr, sharing);
+  for (int n_threads : {1, 2, 3, 8}) {
+    expect_same_bits(run_steps(*cpu(n_threads), p, together, 40, nullptr, sharing), expected,
+                     std::to_string(n_threads) + " threads");
   }
 }
 

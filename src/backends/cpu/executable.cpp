@@ -57,6 +57,7 @@ class CpuExecutable final : public Executable {
       : program_(program), options_(options), isa_(isa), pool_(pool), tiles_(tiles) {
     row_blocks_.reserve(static_cast<size_t>(options.max_rows));
     sequence_rows_.reserve(static_cast<size_t>(options.max_rows));
+    window_groups_.reserve(static_cast<size_t>(options.max_rows));
   }
   ~CpuExecutable() override {
     for (const tensor::WeightView& weight : requested_) tiles_->release(weight);
@@ -90,6 +91,8 @@ class CpuExecutable final : public Executable {
                     .workers = workers_,
                     .sequence_rows = sequence_rows_,
                     .row_blocks = row_blocks_,
+                    .attention_groups = attention_groups_,
+                    .window_groups = window_groups_,
                     .span_states = span_state_floats(),
                     .trial = trial_};
     if (observer == nullptr) {
@@ -170,6 +173,12 @@ class CpuExecutable final : public Executable {
       }
       begin += n;
     }
+    blocks_alone(row_blocks_, window_groups_);
+    const size_t n_pools = batch.kv.tables.size() / static_cast<size_t>(std::max(1, batch.kv.n_sequences));
+    attention_groups_.resize(n_pools);
+    for (size_t pool = 0; pool < n_pools; ++pool) {
+      group_blocks(batch, static_cast<int32_t>(pool), row_blocks_, attention_groups_[pool]);
+    }
   }
 
   const tensor::Program program_;
@@ -190,6 +199,8 @@ class CpuExecutable final : public Executable {
   std::vector<WorkerMemory> workers_;
   std::vector<RowBlock> sequence_rows_;
   std::vector<RowBlock> row_blocks_;
+  std::vector<std::vector<AttentionGroup>> attention_groups_;
+  std::vector<AttentionGroup> window_groups_;
   TrialRows trial_;
 };
 

@@ -4,17 +4,11 @@
 #include <span>
 
 #include "backends/backend.h"
+#include "backends/cpu/attention_groups.h"
 #include "backends/cpu/plan.h"
 #include "tensor/batch.h"
 
 namespace tempo9::backends::cpu {
-
-// Rows of one sequence. Those that attend together are at most kAttentionRows.
-struct RowBlock {
-  int64_t begin = 0;
-  int64_t rows = 0;
-};
-inline constexpr int64_t kAttentionRows = 32;
 
 // Memory of one worker.
 struct WorkerMemory {
@@ -75,6 +69,9 @@ struct Pass {
   std::span<const WorkerMemory> workers;
   std::span<const RowBlock> sequence_rows;  // all rows of each sequence
   std::span<const RowBlock> row_blocks;     // the same, cut for attention
+  // The blocks that attend together, by pool of pages; for layers with a window.
+  std::span<const std::vector<AttentionGroup>> attention_groups;
+  std::span<const AttentionGroup> window_groups;
   // Attention states of spans that different workers compute, when there is too little else to share.
   std::span<float> span_states;
   const TrialRows& trial;
