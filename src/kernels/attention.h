@@ -38,6 +38,7 @@ struct AttentionRows {
   const std::byte* v = nullptr;
   size_t k_page_bytes = 0;
   size_t v_page_bytes = 0;
+  std::byte* scratch = nullptr;  // kQ8_0: attention_scratch_bytes of the calling thread, 64-byte aligned
 };
 
 // Softmax states of the query vectors of one KV head: vector i is row i / group, head i % group of the KV head's group
@@ -53,6 +54,13 @@ struct AttentionState {
 //         What is stored is clamped to the finite range, not-a-number included: the unwritten part of a page that is
 //         used again meets probabilities of exactly 0, which only finite values survive.
 //   kF32  the same with floats: exact, for comparison, and twice as large.
+//   kQ8_0 int8 codes with a half scale d for each token and 32 columns, where D columns are head_dim rounded up to
+//   whole
+//         32s and those beyond head_dim are 0. K: per KV head codes [D / 4][32 tokens][4 columns], then scales
+//         [D / 32][32 tokens]; V: per KV head codes [32 tokens][D], then scales [D / 32][32 tokens].
+//         d is amax / 127 as a half, a code the nearest integer to x * (1 / d) in [-127, 127]; what is not finite is
+//         clamped first. Query vectors become codes too, with f32 scales (contract C7), and scores follow C1:
+//         s = fma(f32(dot of 32 codes), d_k * d_q, s). Of values, d * p is the weight: v = fma(d * p, f32(code), v).
 struct AttentionKernels {
   // Stores one token's K and V (n_kv_heads heads each) into slot `slot_in_page` of its pages.
   void (*write)(const AttentionShape& shape, const float* k, const float* v, std::byte* k_page, std::byte* v_page,
@@ -69,15 +77,33 @@ struct AttentionKernels {
                  const float* sinks, float* out, int64_t out_stride);
 };
 
-// Bytes of one page of `shape`'s K and V. REQUIRES: `type` is one of those above.
-inline size_t page_element_bytes(tensor::KvType type) {
-  return type == tensor::KvType::kF32 ? sizeof(float) : sizeof(uint16_t);
+// Columns of a head as kQ8_0 stores them.
+inline int64_t padded_head_dim(int64_t head_dim) { return (head_dim + 31) / 32 * 32; }
+
+// Bytes of one page of `shape`'s K and V.
+inline size_t head_page_bytes(int64_t head_dim, tensor::KvType type) {
+  switch (type) {
+    case tensor::KvType::kF32:
+      return static_cast<size_t>(head_dim * tensor::kPageTokens) * sizeof(float);
+    case tensor::KvType::kF16:
+      return static_cast<size_t>(head_dim * tensor::kPageTokens) * sizeof(uint16_t);
+    case tensor::KvType::kQ8_0:
+      break;
+  }
+  const int64_t dim = padded_head_dim(head_dim);
+  return static_cast<size_t>(tensor::kPageTokens) * static_cast<size_t>(dim + dim / 32 * 2);
 }
 inline size_t k_page_bytes(const AttentionShape& shape, tensor::KvType type) {
-  return static_cast<size_t>(shape.n_kv_heads * shape.k_head_dim * tensor::kPageTokens) * page_element_bytes(type);
+  return static_cast<size_t>(shape.n_kv_heads) * head_page_bytes(shape.k_head_dim, type);
 }
 inline size_t v_page_bytes(const AttentionShape& shape, tensor::KvType type) {
-  return static_cast<size_t>(shape.n_kv_heads * shape.v_head_dim * tensor::kPageTokens) * page_element_bytes(type);
+  return static_cast<size_t>(shape.n_kv_heads) * head_page_bytes(shape.v_head_dim, type);
+}
+
+// Room for the codes of `n_vectors` query vectors: D bytes each, and an f32 scale and an int16 sum per 32.
+inline size_t attention_scratch_bytes(const AttentionShape& shape, int64_t n_vectors) {
+  const int64_t dim = padded_head_dim(shape.k_head_dim);
+  return static_cast<size_t>(n_vectors * (dim + dim / 32 * 6));
 }
 
 }  // namespace tempo9::kernels

@@ -126,10 +126,11 @@ struct Isa {
   const RowKernels* rows;
   const AttentionKernels* attention_f16;
   const AttentionKernels* attention_f32;
+  const AttentionKernels* attention_q8;
   const RecurrentKernels* recurrent;
 
-  // REQUIRES: `type` is kF16 or kF32.
   const AttentionKernels& attention(tensor::KvType type) const {
+    if (type == tensor::KvType::kQ8_0) return *attention_q8;
     return type == tensor::KvType::kF32 ? *attention_f32 : *attention_f16;
   }
 };

@@ -1,6 +1,7 @@
-// Attention over pages of F16 or F32 elements (kernels/attention.h) over the ISA's vec.h. Included by isa/<name>/attention.cpp after
-// vec.h, which gives the register tiles: kScoreVectors query vectors by kScoreKeys * 16 keys, and
-// kValueVectors query vectors by kValueColumns * 16 columns of V. Tiles do not change the order of any sum.
+// Attention over pages (kernels/attention.h) over the ISA's vec.h: all of it for F16 and F32 elements, and what
+// attention_q8.inl shares. Included by isa/<name>/attention*.cpp after vec.h, which gives the register tiles:
+// kScoreVectors query vectors by kScoreKeys * 16 keys, and kValueVectors query vectors by kValueColumns * 16 columns of
+// V. Tiles do not change the order of any sum.
 
 #pragma once
 
@@ -17,8 +18,10 @@ constexpr float kMinusInfinity = -__builtin_inff();
 // 16 elements of a page, or the first `n` of them with zeros after.
 T9_VEC Vec load_element(const uint16_t* p) { return load_f16(p); }
 T9_VEC Vec load_element(const float* p) { return load(p); }
+T9_VEC Vec load_element(const int8_t* p) { return load_int8(p); }
 T9_VEC Vec load_element_n(const uint16_t* p, int64_t n) { return load_f16_n(p, n); }
 T9_VEC Vec load_element_n(const float* p, int64_t n) { return load_n(p, n); }
+T9_VEC Vec load_element_n(const int8_t* p, int64_t) { return load_int8(p); }  // pages have zeros beyond the last column
 
 T9_VEC float larger(float a, float b) { return a > b ? a : b; }
 
@@ -52,29 +55,35 @@ static void score_tile(const float* const* q, const Element* k, int64_t head_dim
   }
 }
 
+// Calls f.operator()<size>(first) for groups of 8, 4, 3, 2 or 1 of n vectors, at most kMost.
+template <int kMost, class F>
+T9_VEC void in_groups(int64_t n, F f) {
+  for (int64_t first = 0; first < n;) {
+    const int64_t left = n - first;
+    if (kMost >= 8 && left >= 8) {
+      f.template operator()<kMost >= 8 ? 8 : 1>(first);
+      first += 8;
+    } else if (kMost >= 4 && left >= 4) {
+      f.template operator()<kMost >= 4 ? 4 : 1>(first);
+      first += 4;
+    } else if (kMost >= 3 && left == 3) {
+      f.template operator()<kMost >= 3 ? 3 : 1>(first);
+      first += 3;
+    } else if (kMost >= 2 && left >= 2) {
+      f.template operator()<kMost >= 2 ? 2 : 1>(first);
+      first += 2;
+    } else {
+      f.template operator()<1>(first);
+      first += 1;
+    }
+  }
+}
+
 template <class Element>
 static void score_block(const float* const* q, int64_t n, const Element* k, int64_t head_dim, float* scores) {
-  while (n > 0) {
-    int64_t done = 1;
-    if (kScoreVectors >= 8 && n >= 8) {
-      score_tile<kScoreVectors >= 8 ? 8 : 1>(q, k, head_dim, scores);
-      done = 8;
-    } else if (kScoreVectors >= 4 && n >= 4) {
-      score_tile<kScoreVectors >= 4 ? 4 : 1>(q, k, head_dim, scores);
-      done = 4;
-    } else if (kScoreVectors >= 3 && n == 3) {
-      score_tile<kScoreVectors >= 3 ? 3 : 1>(q, k, head_dim, scores);
-      done = 3;
-    } else if (kScoreVectors >= 2 && n >= 2) {
-      score_tile<kScoreVectors >= 2 ? 2 : 1>(q, k, head_dim, scores);
-      done = 2;
-    } else {
-      score_tile<1>(q, k, head_dim, scores);
-    }
-    q += done;
-    scores += done * kTile;
-    n -= done;
-  }
+  in_groups<kScoreVectors>(
+      n, [=]<int kN>(int64_t first)
+             __attribute__((always_inline)) { score_tile<kN>(q + first, k, head_dim, scores + first * kTile); });
 }
 
 // One past the last slot that a row sees.
@@ -125,17 +134,17 @@ T9_VEC float softmax_step(const AttentionShape& shape, Visible visible, float* s
 }
 
 // values = values * factor + sum over the tile's tokens, ascending, of p * v, for kN vectors and kC * 16 columns (or
-// the `n_cols` < 16 last ones, with kC = 1).
+// the `n_cols` < 16 last ones, with kC = 1). Rows of V are v_stride apart, those of values head_dim.
 template <int kN, int kC, class Element>
 static void value_tile(const float* p, const float* factors, const Element* v, int64_t v_stride, float* values,
-                       int64_t n_cols) {
+                       int64_t head_dim, int64_t n_cols) {
   Vec acc[kN][kC];
   const bool whole = n_cols >= 16;
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int n = 0; n < kN; ++n) {
 #pragma GCC unroll 4
     for (int c = 0; c < kC; ++c) {
-      const float* from = values + n * v_stride + 16 * c;
+      const float* from = values + n * head_dim + 16 * c;
       acc[n][c] = mul(whole ? load(from) : load_n(from, n_cols), splat(factors[n]));
     }
   }
@@ -143,18 +152,18 @@ static void value_tile(const float* p, const float* factors, const Element* v, i
     Vec value[kC];
 #pragma GCC unroll 4
     for (int c = 0; c < kC; ++c) value[c] = whole ? load_element(v + 16 * c) : load_element_n(v, n_cols);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int n = 0; n < kN; ++n) {
       const Vec weight = splat(p[n * kTile + j]);
 #pragma GCC unroll 4
       for (int c = 0; c < kC; ++c) acc[n][c] = fma(weight, value[c], acc[n][c]);
     }
   }
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int n = 0; n < kN; ++n) {
 #pragma GCC unroll 4
     for (int c = 0; c < kC; ++c) {
-      float* to = values + n * v_stride + 16 * c;
+      float* to = values + n * head_dim + 16 * c;
       if (whole) {
         store(to, acc[n][c]);
       } else {
@@ -168,34 +177,29 @@ template <int kN, class Element>
 static void value_rows(const float* p, const float* factors, const Element* v, int64_t head_dim, float* values) {
   int64_t col = 0;
   for (; col + 16 * kValueColumns <= head_dim; col += 16 * kValueColumns) {
-    value_tile<kN, kValueColumns>(p, factors, v + col, head_dim, values + col, 16);
+    value_tile<kN, kValueColumns>(p, factors, v + col, head_dim, values + col, head_dim, 16);
   }
   for (; col < head_dim; col += 16) {
-    value_tile<kN, 1>(p, factors, v + col, head_dim, values + col, head_dim - col);
+    value_tile<kN, 1>(p, factors, v + col, head_dim, values + col, head_dim, head_dim - col);
   }
 }
 
 template <class Element>
 static void value_block(const float* p, const float* factors, int64_t n, const Element* v, int64_t head_dim,
                         float* values) {
-  while (n > 0) {
-    int64_t done = 1;
-    if (kValueVectors >= 4 && n >= 4) {
-      value_rows<kValueVectors >= 4 ? 4 : 1>(p, factors, v, head_dim, values);
-      done = 4;
-    } else if (kValueVectors >= 3 && n == 3) {
-      value_rows<kValueVectors >= 3 ? 3 : 1>(p, factors, v, head_dim, values);
-      done = 3;
-    } else if (kValueVectors >= 2 && n >= 2) {
-      value_rows<kValueVectors >= 2 ? 2 : 1>(p, factors, v, head_dim, values);
-      done = 2;
-    } else {
-      value_rows<1>(p, factors, v, head_dim, values);
-    }
-    p += done * kTile;
-    factors += done;
-    values += done * head_dim;
-    n -= done;
+  in_groups<kValueVectors>(
+      n, [=]<int kN>(int64_t first) __attribute__((always_inline)) {
+        value_rows<kN>(p + first * kTile, factors + first, v, head_dim, values + first * head_dim);
+      });
+}
+
+// The softmax steps of the query vectors [first, first + n), of which `scores` has kTile each.
+static void softmax_block(const AttentionShape& shape, const AttentionRows& rows, int64_t tile, int64_t first,
+                          int64_t n, float* scores, float* factors, const AttentionState& state) {
+  const int64_t group = shape.n_heads / shape.n_kv_heads;
+  for (int64_t b = 0; b < n; ++b) {
+    const Visible visible = visible_keys(shape, rows, (first + b) / group, tile * kTile);
+    factors[b] = softmax_step(shape, visible, scores + b * kTile, state.max[first + b], state.sum[first + b]);
   }
 }
 
@@ -214,10 +218,7 @@ static void attend_elements(const AttentionShape& shape, const AttentionRows& ro
     alignas(64) float scores[kBlock * kTile];
     float factors[kBlock];
     score_block(q, n, k, shape.k_head_dim, scores);
-    for (int64_t b = 0; b < n; ++b) {
-      const Visible visible = visible_keys(shape, rows, (i + b) / group, tile * kTile);
-      factors[b] = softmax_step(shape, visible, scores + b * kTile, state.max[i + b], state.sum[i + b]);
-    }
+    softmax_block(shape, rows, tile, i, n, scores, factors, state);
     value_block(scores, factors, n, v, shape.v_head_dim, state.values + i * shape.v_head_dim);
   }
 }
@@ -225,8 +226,9 @@ static void attend_elements(const AttentionShape& shape, const AttentionRows& ro
 // Halves are widened once for many query vectors: the conversion takes the units that fma needs.
 constexpr int64_t kWidenFrom = 4 * kBlock;
 constexpr int64_t kWidenHeadDim = 256;
-static void widen(const uint16_t* from, int64_t n, float* to) {
-  for (int64_t i = 0; i < n; i += 16) store(to + i, load_f16(from + i));  // a tile's rows are 32 elements
+template <class Element>
+static void widen(const Element* from, int64_t n, float* to) {
+  for (int64_t i = 0; i < n; i += 16) store(to + i, load_element(from + i));  // a tile's rows are 32 elements
 }
 
 template <class Element>

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace tempo9::kernels::avx2 {
+namespace tempo9::kernels::T9_ISA {  // avx2, or a set that builds on it
 
 #define T9_VEC static inline __attribute__((always_inline))
 
@@ -85,6 +85,12 @@ T9_VEC void store_f16(uint16_t* p, Vec a) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 8), _mm256_cvtps_ph(a.hi, kNearest));
 }
 
+// 16 integers.
+T9_VEC Vec load_int8(const int8_t* p) {
+  return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadu_si64(p))),
+          _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadu_si64(p + 8)))};
+}
+
 // The fixed tree of the numeric contract: lanes 8 apart, then 4, 2, 1.
 T9_VEC float sum(Vec a) {
   const __m256 eight = _mm256_add_ps(a.lo, a.hi);
@@ -111,4 +117,4 @@ constexpr int kScoreKeys = 1;
 constexpr int kValueVectors = 4;
 constexpr int kValueColumns = 1;
 
-}  // namespace tempo9::kernels::avx2
+}  // namespace tempo9::kernels::T9_ISA

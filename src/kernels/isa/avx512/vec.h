@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace tempo9::kernels::avx512 {
+namespace tempo9::kernels::T9_ISA {  // avx512, or a set that builds on it
 
 #define T9_VEC static inline __attribute__((always_inline))
 
@@ -67,6 +67,11 @@ T9_VEC void store_f16(uint16_t* p, Vec a) {
                       _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 
+// 16 integers.
+T9_VEC Vec load_int8(const int8_t* p) {
+  return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))))};
+}
+
 // The fixed tree of the numeric contract: lanes 8 apart, then 4, 2, 1. (The compiler's own reduction has another
 // order.)
 T9_VEC float sum(Vec a) {
@@ -92,4 +97,4 @@ constexpr int kScoreKeys = 2;
 constexpr int kValueVectors = 4;
 constexpr int kValueColumns = 4;
 
-}  // namespace tempo9::kernels::avx512
+}  // namespace tempo9::kernels::T9_ISA

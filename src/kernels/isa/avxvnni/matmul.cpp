@@ -18,6 +18,7 @@ namespace {
 #include "kernels/generic/matmul_types.inl"
 #include "kernels/generic/matmul_groups.inl"
 #include "kernels/generic/matmul_product.inl"
+#include "kernels/generic/quantize.inl"
 #include "kernels/generic/matmul_float.inl"
 // clang-format on
 

@@ -7,50 +7,29 @@
 //   acc = fma(m, dy * f32(sum of y), acc)    Q4_1 and Q5_1 only
 // where dw is the block's scale and dy its activations' scale, f32() rounds to nearest even and every product in an
 // argument of fma is rounded once. Zero blocks take part like all others.
-#include <bit>
 #include <cfloat>
 
+#include "kernels/isa/scalar/quantize.h"
 #include "kernels/kernels.h"
 #include "quant/quant.h"
 
 namespace tempo9::kernels::scalar {
 namespace {
 
-// Quantises n values (one block) to q = rne(x / d). The largest magnitude is found among bit patterns, which puts NaN
-// above infinity: a NaN in x makes d a NaN, and so every product with the block. Scales below the smallest normal
-// float have no finite inverse: such blocks are zero.
-void quantize_block(const float* x, int64_t n, float* d_out, int8_t* q) {
-  uint32_t amax_bits = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    const uint32_t bits = std::bit_cast<uint32_t>(x[i]) & 0x7fffffffu;
-    amax_bits = bits > amax_bits ? bits : amax_bits;
-  }
-  float d = std::bit_cast<float>(amax_bits) / 127.0f;
-  float inverse = 1.0f / d;
-  if (d < FLT_MIN) d = inverse = 0.0f;
-  for (int64_t i = 0; i < n; ++i) {
-    float scaled = x[i] * inverse;
-    // Written so that NaN becomes -127: -128 must not occur (the sign trick of 8-bit products).
-    scaled = scaled > -127.0f ? scaled : -127.0f;
-    scaled = scaled < 127.0f ? scaled : 127.0f;
-    q[i] = static_cast<int8_t>(__builtin_lrintf(scaled));
-  }
-  *d_out = d;
-}
-
 void quantize(MatView<const float> x, IndexRange rows, const QuantizedRows& out) {
   const int64_t block = out.block();
   const int64_t group = out.sum_group();
   for (int64_t r = rows.begin; r < rows.end; ++r) {
+    const float* from = x.data + r * x.stride;
     int8_t* q = out.q + r * out.cols;
     float* d = out.d + r * (out.cols / block);
     int16_t* sums = out.sums + r * (out.cols / group);
-    for (int64_t c = 0; c < out.cols; c += block)
-      quantize_block(x.data + r * x.stride + c, block, d + c / block, q + c);
-    for (int64_t c = 0; c < out.cols; c += group) {
-      int32_t sum = 0;
-      for (int64_t i = 0; i < group; ++i) sum += q[c + i];
-      sums[c / group] = static_cast<int16_t>(sum);
+    for (int64_t c = 0; c < out.cols; c += block, ++d) {
+      if (block == 256) {
+        quantize_block<256, 16>(from + c, d, q + c, sums + c / group);
+      } else {
+        quantize_block<32, 32>(from + c, d, q + c, sums + c / group);
+      }
     }
   }
 }

@@ -7,7 +7,7 @@
 
 #include "quant/quant.h"
 
-namespace tempo9::kernels::scalar {
+namespace tempo9::kernels::T9_ISA {  // scalar, or a set that builds on it
 
 #define T9_VEC static inline __attribute__((always_inline))
 
@@ -132,6 +132,12 @@ T9_VEC void store_f16(uint16_t* p, Vec a) {
   for (int i = 0; i < 16; ++i) p[i] = quant::f32_to_f16(a.lane[i]);
 }
 
+// 16 integers.
+T9_VEC Vec load_int8(const int8_t* p) {
+  Vec r;
+  T9_LANES(static_cast<float>(p[i]));
+}
+
 // The fixed tree of the numeric contract: lanes 8 apart, then 4, 2, 1.
 T9_VEC float sum(Vec a) {
   for (int width = 8; width > 0; width /= 2) {
@@ -160,4 +166,4 @@ constexpr int kScoreKeys = 1;
 constexpr int kValueVectors = 1;
 constexpr int kValueColumns = 1;
 
-}  // namespace tempo9::kernels::scalar
+}  // namespace tempo9::kernels::T9_ISA
