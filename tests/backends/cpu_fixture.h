@@ -63,13 +63,15 @@ struct Sharing {
   int32_t n_pages = 0;
 };
 
-// Pages in a shuffled order for `backend`'s default type, and states. Fresh memory is zero, as the cache gives it.
+// Pages in a shuffled order for the program's type of keys and values, and states. Fresh memory is zero, as the cache
+// gives it.
 class Memory {
  public:
-  Memory(Backend& backend, const Program& program, const Sharing& sharing, int32_t pages_per_sequence)
+  Memory(Backend& backend, const TestProgram& p, const Sharing& sharing, int32_t pages_per_sequence)
       : n_sequences_(sharing.n_sequences) {
     const int32_t n_sequences = n_sequences_;
-    const tensor::KvType type = backend.kv_types().front();
+    const Program& program = p.program;
+    const tensor::KvType type = p.kv_type.value_or(backend.kv_types().front());
     const int32_t n_pages = n_sequences * pages_per_sequence;
     for (const tensor::KvLayerSpec& spec : program.kv_layers) {
       const KvPageBytes bytes = backend.kv_page_bytes(spec, type);
@@ -162,7 +164,7 @@ inline int64_t input_cols(const Program& program) {
 inline Results run_steps(Backend& backend, const TestProgram& p, const std::vector<Rows>& steps, int32_t pages = 4,
                          const Observer* observer = nullptr, const Sharing& sharing = {}) {
   const Program& program = p.program;
-  const Memory memory(backend, program, sharing, pages);
+  const Memory memory(backend, p, sharing, pages);
   auto executable = *backend.compile(program, p.views(), {.max_rows = 1100, .max_outputs = 256});
   const int64_t n_vocab = value_of(p, program.logits).cols;
   const int64_t n_input = input_cols(program);

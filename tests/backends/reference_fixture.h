@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -31,6 +32,7 @@ inline std::vector<float> random_floats(size_t n, uint32_t seed, float sigma = 1
 // A program under construction, with the bytes of its weights. Every value has a slot of its own.
 struct TestProgram {
   Program program;
+  std::optional<tensor::KvType> kv_type = {};  // empty: the backend's default
   std::vector<std::vector<std::byte>> weight_bytes;
 
   ValueId value(int64_t cols, tensor::RowSet rows = tensor::RowSet::kBatch) {

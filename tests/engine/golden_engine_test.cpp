@@ -12,6 +12,7 @@
 #include "engine/silent_tokenizer.h"
 #include "kv/folder_support.h"
 #include "support/data.h"
+#include "tensor/kv_type_names.h"
 
 namespace tempo9::engine {
 namespace {
@@ -31,9 +32,12 @@ Golden read_golden(const std::string& folder) {
 struct Case {
   const char* model;
   const char* backend;
+  tensor::KvType kv_type;
 };
 
-void PrintTo(const Case& c, std::ostream* out) { *out << c.model << " on " << c.backend; }
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.model << " on " << c.backend << " with " << tensor::kv_type_name(c.kv_type);
+}
 
 std::unique_ptr<backends::Backend> make_backend(std::string_view name) {
   if (name == "reference") return backends::make_reference_backend();
@@ -58,7 +62,7 @@ class GoldenEngine : public ::testing::TestWithParam<Case> {
   std::vector<std::vector<int32_t>> answers(const std::vector<Request>& requests, EngineOptions options) {
     const auto backend = make_backend(GetParam().backend);
     const SilentTokenizer tokenizer(model_.info.n_vocab);
-    options.kv_type = backend->kv_types().front();
+    options.kv_type = GetParam().kv_type;
     auto engine = Engine::create(*backend, model_, tokenizer, options);
     EXPECT_TRUE(engine) << engine.error().message();
     std::vector<std::shared_ptr<Stream>> streams;
@@ -162,7 +166,7 @@ TEST_P(GoldenEngine, WhatIsReusedChangesNothing) {
   const std::vector<Request> requests = requests_that_share();
   const auto backend = make_backend(GetParam().backend);
   const SilentTokenizer tokenizer(model_.info.n_vocab);
-  EngineOptions options{.context_length = 256, .max_batch = 8, .kv_type = backend->kv_types().front(), .kept_bytes = 0};
+  EngineOptions options{.context_length = 256, .max_batch = 8, .kv_type = GetParam().kv_type, .kept_bytes = 0};
   const auto cold = Engine::create(*backend, model_, tokenizer, options).value();
   const Answered alone = bits_of(*cold, requests, /*together=*/false);
   EXPECT_EQ(alone.n_reused, 0);
@@ -185,7 +189,7 @@ TEST_P(GoldenEngine, WhatComesFromDiskChangesNothing) {
   const std::vector<Request> requests = requests_that_share();
   const auto backend = make_backend(GetParam().backend);
   const SilentTokenizer tokenizer(model_.info.n_vocab);
-  EngineOptions options{.context_length = 256, .max_batch = 8, .kv_type = backend->kv_types().front(), .kept_bytes = 0};
+  EngineOptions options{.context_length = 256, .max_batch = 8, .kv_type = GetParam().kv_type, .kept_bytes = 0};
   const auto cold = Engine::create(*backend, model_, tokenizer, options).value();
   const Answered alone = bits_of(*cold, requests, /*together=*/false);
   cold->stop();
@@ -212,14 +216,20 @@ TEST_P(GoldenEngine, WhatComesFromDiskChangesNothing) {
   }
 }
 
-constexpr Case kFloatCases[]{{"llama", "reference"}, {"gemma3", "reference"}, {"llama", "cpu"}, {"gemma3", "cpu"}};
-constexpr Case kOtherCases[]{{"gpt-oss", "cpu"},  {"mistral3", "cpu"}, {"qwen3moe", "cpu"},  {"gemma4", "cpu"},
-                             {"gemma4-e", "cpu"}, {"qwen35", "cpu"},   {"qwen35moe", "cpu"}, {"qwen35", "reference"}};
+constexpr auto kF32 = tensor::KvType::kF32, kF16 = tensor::KvType::kF16, kQ8 = tensor::KvType::kQ8_0;
+constexpr Case kFloatCases[]{
+    {"llama", "reference", kF32}, {"gemma3", "reference", kF32}, {"llama", "cpu", kF16}, {"gemma3", "cpu", kF16}};
+constexpr Case kOtherCases[]{{"gpt-oss", "cpu", kF16},   {"mistral3", "cpu", kF16},     {"qwen3moe", "cpu", kF16},
+                             {"gemma4", "cpu", kF16},    {"gemma4-e", "cpu", kQ8},      {"qwen35", "cpu", kF16},
+                             {"qwen35moe", "cpu", kF16}, {"qwen35", "reference", kF32}, {"llama", "cpu", kQ8},
+                             {"gemma3", "cpu", kQ8},     {"gpt-oss", "cpu", kQ8},       {"qwen35", "cpu", kQ8},
+                             {"gemma4", "cpu", kQ8},     {"llama", "reference", kQ8},   {"gemma4-e", "cpu", kF16}};
 INSTANTIATE_TEST_SUITE_P(Float, FloatGoldenEngine, ::testing::ValuesIn(kFloatCases));
 INSTANTIATE_TEST_SUITE_P(Float, GoldenEngine, ::testing::ValuesIn(kFloatCases));
 INSTANTIATE_TEST_SUITE_P(Other, GoldenEngine, ::testing::ValuesIn(kOtherCases));
 INSTANTIATE_TEST_SUITE_P(Quantised, GoldenEngine,
-                         ::testing::Values(Case{"quant/Q4_K_M", "cpu"}, Case{"quant/Q8_0", "cpu"}));
+                         ::testing::Values(Case{"quant/Q4_K_M", "cpu", kF16}, Case{"quant/Q4_K_M", "cpu", kQ8},
+                                           Case{"quant/Q8_0", "cpu", kF16}));
 
 }  // namespace
 }  // namespace tempo9::engine

@@ -162,6 +162,12 @@ TEST(DiskCacheFaults, AnotherModelsCacheIsNotRead) {
   EXPECT_EQ(run(other, text).second, 0);
   Writer other_layout({kFull, kSliding}, false, options_of(temp.path()));
   EXPECT_EQ(run(other_layout, text).second, 0);
+  CacheOptions of_another_type = options_of(temp.path());
+  of_another_type.type = tensor::KvType::kQ8_0;  // of the same size with this backend
+  Writer other_type({kFull}, false, of_another_type);
+  EXPECT_EQ(run(other_type, text).second, 0);
+  Writer same({kFull}, false, options_of(temp.path()));
+  EXPECT_GT(run(same, text).second, 0);
 }
 
 // Every call in turn fails, from the start or later: one line for the log, and answers as without a disk.

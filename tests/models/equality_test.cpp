@@ -1,5 +1,6 @@
 // The same logits, bit for bit, however the tokens are cut into passes, whoever else is in the batch, and with any
 // number of threads (docs/decisions, numeric contract).
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -9,6 +10,7 @@
 #include "cli/evaluate.h"
 #include "goldens.h"
 #include "kv/cache.h"
+#include "tensor/kv_type_names.h"
 #include "test_backends.h"
 
 namespace tempo9 {
@@ -26,11 +28,11 @@ std::vector<Golden> sample_goldens() {
 
 // Rows of logits, one after the other.
 std::vector<float> logits_alone(backends::Backend& backend, const models::Model& model, std::span<const int32_t> tokens,
-                                int64_t chunk) {
+                                int64_t chunk, tensor::KvType kv_type) {
   std::vector<int32_t> rows(tokens.size());
   std::iota(rows.begin(), rows.end(), 0);
   std::vector<float> logits;
-  const auto result = cli::evaluate(backend, model, tokens, rows, {.chunk = chunk},
+  const auto result = cli::evaluate(backend, model, tokens, rows, {.chunk = chunk, .kv_type = kv_type},
                                     [&](tensor::MatView<const float> out) -> Result<void> {
                                       logits.insert(logits.end(), out.data, out.data + out.rows * out.cols);
                                       return {};
@@ -52,12 +54,17 @@ std::vector<int32_t> tokens_of(const Golden& golden, size_t n) {
   return ids;
 }
 
-using Case = std::tuple<Golden, BackendCase>;
+// What keys and values of floats and of codes differ in is code of its own.
+constexpr tensor::KvType kCacheTypes[] = {tensor::KvType::kF16, tensor::KvType::kQ8_0};
+
+using Case = std::tuple<Golden, BackendCase, tensor::KvType>;
+using CpuCase = std::tuple<Golden, tensor::KvType>;
 
 class SameLogits : public ::testing::TestWithParam<Case> {
  protected:
   const Golden& golden() const { return std::get<Golden>(GetParam()); }
   const BackendCase& backend_case() const { return std::get<BackendCase>(GetParam()); }
+  tensor::KvType kv_type() const { return std::get<tensor::KvType>(GetParam()); }
   models::Model model() const { return load_golden(golden()).value(); }
   std::vector<int32_t> tokens(size_t n) const { return tokens_of(golden(), n); }
   // Slow in a debug build.
@@ -68,25 +75,33 @@ class SameLogits : public ::testing::TestWithParam<Case> {
 constexpr size_t kTokens = 70;
 
 // What only the cpu backend has: threads and instruction sets.
-class SameLogitsOnCpu : public ::testing::TestWithParam<Golden> {};
+class SameLogitsOnCpu : public ::testing::TestWithParam<CpuCase> {};
 
-std::string case_name(const ::testing::TestParamInfo<Case>& param) {
-  return std::get<Golden>(param.param).test_name() + "_on_" + std::get<BackendCase>(param.param).name;
+std::string case_name(const ::testing::TestParamInfo<Case>& info) {
+  const auto& [golden, backend, kv_type] = info.param;
+  return fmt::format("{}_on_{}_{}", golden.test_name(), backend.name, kv_type_name(kv_type));
 }
+std::string cpu_case_name(const ::testing::TestParamInfo<CpuCase>& info) {
+  const auto& [golden, kv_type] = info.param;
+  return fmt::format("{}_{}", golden.test_name(), kv_type_name(kv_type));
+}
+
 INSTANTIATE_TEST_SUITE_P(All, SameLogits,
-                         ::testing::Combine(::testing::ValuesIn(sample_goldens()), ::testing::ValuesIn(all_backends())),
+                         ::testing::Combine(::testing::ValuesIn(sample_goldens()), ::testing::ValuesIn(all_backends()),
+                                            ::testing::ValuesIn(kCacheTypes)),
                          case_name);
-INSTANTIATE_TEST_SUITE_P(All, SameLogitsOnCpu, ::testing::ValuesIn(sample_goldens()),
-                         [](const ::testing::TestParamInfo<Golden>& param) { return param.param.test_name(); });
+INSTANTIATE_TEST_SUITE_P(All, SameLogitsOnCpu,
+                         ::testing::Combine(::testing::ValuesIn(sample_goldens()), ::testing::ValuesIn(kCacheTypes)),
+                         cpu_case_name);
 
 TEST_P(SameLogits, InPassesOfAnySize) {
   const models::Model m = model();
   const auto backend = backend_case().make();
   const std::vector<int32_t> ids = tokens(is_plain_cpp() ? kTokens : 520);
-  const std::vector<float> whole = logits_alone(*backend, m, ids, 520);
+  const std::vector<float> whole = logits_alone(*backend, m, ids, 520, kv_type());
   for (const int64_t chunk : {1, 7, 32, 64, 500}) {
     if (chunk < std::ssize(ids)) {
-      expect_same_bits(logits_alone(*backend, m, ids, chunk), whole, "chunk " + std::to_string(chunk));
+      expect_same_bits(logits_alone(*backend, m, ids, chunk, kv_type()), whole, "chunk " + std::to_string(chunk));
     }
   }
 }
@@ -152,38 +167,41 @@ TEST_P(SameLogits, NextToSevenOthers) {
     sequences.push_back({.tokens = {ids.begin() + i, ids.begin() + 5 * i}, .step = i % 4 + 1});
   const auto executable = backend->compile(m.program, m.weights, {.max_rows = 32, .max_outputs = 32}).value();
   const auto cache = kv::Cache::create(*backend, m.program.kv_layers, m.program.state_layers,
-                                       {.type = backend->kv_types().front(), .max_tokens = 1024, .max_sequences = 8})
+                                       {.type = kv_type(), .max_tokens = 1024, .max_sequences = 8})
                          .value();
   for (Interleaved& sequence : sequences) sequence.id = cache->add_sequence().value();
   while (run_pass(*executable, *cache, sequences, m.info.n_vocab)) {
   }
   for (const Interleaved& sequence : sequences) {
-    expect_same_bits(sequence.logits, logits_alone(*backend, m, sequence.tokens, 64),
+    expect_same_bits(sequence.logits, logits_alone(*backend, m, sequence.tokens, 64, kv_type()),
                      "step " + std::to_string(sequence.step));
   }
 }
 
 TEST_P(SameLogitsOnCpu, WithAnyNumberOfThreads) {
-  const models::Model m = load_golden(GetParam()).value();
-  const std::vector<int32_t> ids = tokens_of(GetParam(), kTokens);
+  const auto& [golden, kv_type] = GetParam();
+  const models::Model m = load_golden(golden).value();
+  const std::vector<int32_t> ids = tokens_of(golden, kTokens);
   BackendCase backend = cpu_backends().back();
   for (const int64_t chunk : {64, 1}) {
     backend.n_threads = 1;
-    const std::vector<float> one = logits_alone(*backend.make(), m, ids, chunk);
+    const std::vector<float> one = logits_alone(*backend.make(), m, ids, chunk, kv_type);
     for (const int n_threads : {2, 3, 4}) {
       backend.n_threads = n_threads;
-      expect_same_bits(logits_alone(*backend.make(), m, ids, chunk), one, std::to_string(n_threads) + " threads");
+      expect_same_bits(logits_alone(*backend.make(), m, ids, chunk, kv_type), one,
+                       std::to_string(n_threads) + " threads");
     }
   }
 }
 
 TEST_P(SameLogitsOnCpu, OnEveryInstructionSet) {
-  const models::Model m = load_golden(GetParam()).value();
-  const std::vector<int32_t> ids = tokens_of(GetParam(), kTokens);
+  const auto& [golden, kv_type] = GetParam();
+  const models::Model m = load_golden(golden).value();
+  const std::vector<int32_t> ids = tokens_of(golden, kTokens);
   const std::vector<BackendCase> backends = cpu_backends();
-  const std::vector<float> scalar = logits_alone(*backends.front().make(), m, ids, 64);
+  const std::vector<float> scalar = logits_alone(*backends.front().make(), m, ids, 64, kv_type);
   for (size_t i = 1; i < backends.size(); ++i) {
-    expect_same_bits(logits_alone(*backends[i].make(), m, ids, 64), scalar, backends[i].name);
+    expect_same_bits(logits_alone(*backends[i].make(), m, ids, 64, kv_type), scalar, backends[i].name);
   }
 }
 

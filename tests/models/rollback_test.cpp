@@ -10,6 +10,7 @@
 #include "goldens.h"
 #include "kv/cache.h"
 #include "support/data.h"
+#include "tensor/kv_type_names.h"
 #include "test_backends.h"
 
 namespace tempo9 {
@@ -18,6 +19,7 @@ namespace {
 struct Case {
   std::string model;  // under tests/goldens, or a file of the trained model
   BackendCase backend;
+  tensor::KvType kv_type = tensor::KvType::kF16;
 
   bool is_trained() const { return model.ends_with(".gguf"); }
   std::string path() const {
@@ -25,7 +27,9 @@ struct Case {
   }
 };
 
-void PrintTo(const Case& c, std::ostream* out) { *out << c.model << " on " << c.backend.name; }
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.model << " on " << c.backend.name << " " << kv_type_name(c.kv_type);
+}
 
 // Tokens that a sequence is to have in the end, and how far it is.
 struct Text {
@@ -62,9 +66,8 @@ class Rollback : public ::testing::TestWithParam<Case> {
   }
 
   std::unique_ptr<kv::Cache> make_cache() {
-    return kv::Cache::create(
-               *backend_, model_.program.kv_layers, model_.program.state_layers,
-               {.type = backend_->kv_types().front(), .max_tokens = 2048, .max_sequences = 4, .max_trials = 4})
+    return kv::Cache::create(*backend_, model_.program.kv_layers, model_.program.state_layers,
+                             {.type = GetParam().kv_type, .max_tokens = 2048, .max_sequences = 4, .max_trials = 4})
         .value();
   }
 
@@ -185,12 +188,14 @@ std::vector<Case> all_cases() {
   threads.n_threads = 3;
   threads.name += "_3_threads";
   cases.push_back({"qwen35", threads});
+  for (const char* model : {"qwen35", "llama"}) cases.push_back({model, cpu_backends().back(), tensor::KvType::kQ8_0});
 #endif
   return cases;
 }
 
 std::string case_name(const ::testing::TestParamInfo<Case>& param) {
   std::string name = param.param.model + "_on_" + param.param.backend.name;
+  if (param.param.kv_type == tensor::KvType::kQ8_0) name += "_q8_0";
   for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
   return name;
 }

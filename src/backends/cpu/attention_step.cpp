@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "backends/cpu/pass.h"
-#include "base/check.h"
 
 namespace tempo9::backends::cpu {
 namespace {
@@ -27,9 +26,7 @@ class Attend {
                     ? pass.window_groups
                     : std::span<const AttentionGroup>(pass.attention_groups[static_cast<size_t>(layer_.pool)])),
         q_(pass.view(step.q, shape_.n_heads * shape_.k_head_dim)),
-        out_(pass.view(step.out, shape_.n_heads * shape_.v_head_dim)) {
-    T9_DCHECK(layer_.type == tensor::KvType::kF16 || layer_.type == tensor::KvType::kF32);
-  }
+        out_(pass.view(step.out, shape_.n_heads * shape_.v_head_dim)) {}
 
   int64_t n_units() const { return std::ssize(groups_) * shape_.n_kv_heads; }
 
@@ -39,10 +36,10 @@ class Attend {
     const int64_t head = unit % shape_.n_kv_heads;
     const kernels::AttentionState total = attention_state(memory.total, vectors_of(group.rows));
     const kernels::AttentionState part = attention_state(memory.part, vectors_of(group.rows));
-    attend_spans({0, group.shared_spans}, rows_of(group.begin, group.rows), head, part, total);
+    attend_spans({0, group.shared_spans}, rows_of(group.begin, group.rows, memory), head, part, total);
     for (const RowBlock& block : blocks_of(group)) {
       const kernels::AttentionState state = part_of(total, group, block);
-      attend_spans(own_spans(group, block), rows_of(block.begin, block.rows), head, part, state);
+      attend_spans(own_spans(group, block), rows_of(block.begin, block.rows, memory), head, part, state);
       finish(block, head, state);
     }
   }
@@ -58,20 +55,20 @@ class Attend {
     for (const RowBlock& block : pass_.row_blocks) n = std::max(n, spans_of(block).end - spans_of(block).begin);
     return n;
   }
-  void run_span(int64_t chunk) const {
+  void run_span(int64_t chunk, const WorkerMemory& memory) const {
     const int64_t unit = chunk / max_spans();
     const int64_t index = chunk % max_spans();
     const AttentionGroup& group = group_of(unit);
     const int64_t head = unit % shape_.n_kv_heads;
     const kernels::AttentionState state = span_state(unit, index);
     if (index < group.shared_spans) {
-      kernels().attend_span(shape_, rows_of(group.begin, group.rows), head, index, state);
+      kernels().attend_span(shape_, rows_of(group.begin, group.rows, memory), head, index, state);
       return;
     }
     for (const RowBlock& block : blocks_of(group)) {
       const SpanRange spans = spans_of(block);
       if (spans.begin + index >= spans.end) continue;
-      kernels().attend_span(shape_, rows_of(block.begin, block.rows), head, spans.begin + index,
+      kernels().attend_span(shape_, rows_of(block.begin, block.rows, memory), head, spans.begin + index,
                             part_of(state, group, block));
     }
   }
@@ -138,7 +135,7 @@ class Attend {
   }
 
   // Rows of one sequence, or of several whose pages are the same in what is looked at.
-  kernels::AttentionRows rows_of(int64_t begin, int64_t n_rows) const {
+  kernels::AttentionRows rows_of(int64_t begin, int64_t n_rows, const WorkerMemory& memory) const {
     const int32_t sequence = pass_.batch.sequences[static_cast<size_t>(begin)];
     return {.q = q_.row(begin),
             .q_stride = q_.stride,
@@ -149,7 +146,8 @@ class Attend {
             .k = layer_.k,
             .v = layer_.v,
             .k_page_bytes = layer_.k_page_bytes,
-            .v_page_bytes = layer_.v_page_bytes};
+            .v_page_bytes = layer_.v_page_bytes,
+            .scratch = memory.scratch};
   }
 
   void finish(const RowBlock& block, int64_t head, const kernels::AttentionState& state) const {
@@ -175,12 +173,13 @@ int64_t n_chunks(const AttentionStep& step, const Pass& pass, int64_t phase) {
 
 void run_chunk(const AttentionStep& step, const Pass& pass, int64_t phase, int64_t chunk, int worker) {
   const Attend attend(step, pass);
+  const WorkerMemory& memory = pass.workers[static_cast<size_t>(worker)];
   if (phase == 1) {
     attend.merge_unit(chunk);
   } else if (attend.is_by_spans()) {
-    attend.run_span(chunk);
+    attend.run_span(chunk, memory);
   } else {
-    attend.run_unit(chunk, pass.workers[static_cast<size_t>(worker)]);
+    attend.run_unit(chunk, memory);
   }
 }
 

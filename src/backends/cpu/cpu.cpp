@@ -8,17 +8,9 @@
 
 #include "backends/cpu/executable.h"
 #include "backends/cpu/tiled_weights.h"
-#include "base/check.h"
 
 namespace tempo9::backends {
 namespace {
-
-kernels::AttentionShape shape_of(const tensor::KvLayerSpec& layer) {
-  return {.n_heads = layer.n_kv_heads,
-          .n_kv_heads = layer.n_kv_heads,
-          .k_head_dim = layer.k_head_dim,
-          .v_head_dim = layer.v_head_dim};
-}
 
 class CpuBackend final : public Backend {
  public:
@@ -33,13 +25,9 @@ class CpuBackend final : public Backend {
 
   Result<Buffer> reserve(size_t bytes) override { return Buffer::reserve(bytes); }
 
-  std::span<const tensor::KvType> kv_types() const override {
-    static constexpr std::array kTypes = {tensor::KvType::kF16, tensor::KvType::kF32};
-    return kTypes;
-  }
+  std::span<const tensor::KvType> kv_types() const override { return cpu_kv_types(); }
   KvPageBytes kv_page_bytes(const tensor::KvLayerSpec& layer, tensor::KvType type) const override {
-    T9_CHECK(type == tensor::KvType::kF16 || type == tensor::KvType::kF32);
-    return {.k = kernels::k_page_bytes(shape_of(layer), type), .v = kernels::v_page_bytes(shape_of(layer), type)};
+    return cpu_kv_page_bytes(layer, type);
   }
 
   Result<std::unique_ptr<Executable>> compile(const tensor::Program& program,
@@ -75,6 +63,19 @@ Result<const kernels::Isa*> choose_isa(const std::string& requested) {
 }
 
 }  // namespace
+
+std::span<const tensor::KvType> cpu_kv_types() {
+  static constexpr std::array kTypes = {tensor::KvType::kF16, tensor::KvType::kQ8_0, tensor::KvType::kF32};
+  return kTypes;
+}
+
+KvPageBytes cpu_kv_page_bytes(const tensor::KvLayerSpec& layer, tensor::KvType type) {
+  const kernels::AttentionShape shape{.n_heads = layer.n_kv_heads,
+                                      .n_kv_heads = layer.n_kv_heads,
+                                      .k_head_dim = layer.k_head_dim,
+                                      .v_head_dim = layer.v_head_dim};
+  return {.k = kernels::k_page_bytes(shape, type), .v = kernels::v_page_bytes(shape, type)};
+}
 
 Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuOptions& options) {
   T9_TRY(isa, choose_isa(options.isa));

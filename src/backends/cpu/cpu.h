@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "backends/backend.h"
@@ -21,6 +22,10 @@ struct CpuOptions {
   std::string isa;    // empty: the best this machine has, or TEMPO9_ISA; else a name from kernels::all_isas()
   Tiling tiling = Tiling::kBehind;
 };
+
+// What the backend says of its cache, the same on every machine.
+std::span<const tensor::KvType> cpu_kv_types();
+KvPageBytes cpu_kv_page_bytes(const tensor::KvLayerSpec& layer, tensor::KvType type);
 
 // Errors: kInvalidInput when the named ISA does not exist (lists those that do) or this machine lacks it.
 Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuOptions& options);

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "backends/cpu/pass.h"
-#include "base/check.h"
 #include "kernels/tiles.h"
 
 namespace tempo9::backends::cpu {
@@ -53,7 +52,6 @@ class RowRunner {
   }
   void operator()(const KvStoreOp& op) const {
     const tensor::KvLayerView& layer = pass_.batch.kv.layers[static_cast<size_t>(op.kv_layer)];
-    T9_DCHECK(layer.type == tensor::KvType::kF16 || layer.type == tensor::KvType::kF32);
     const int32_t slot = pass_.batch.slots[static_cast<size_t>(r_)];
     const int32_t sequence = pass_.batch.sequences[static_cast<size_t>(r_)];
     const int32_t page =

@@ -43,6 +43,9 @@ Result<void> Planner::emit(const tensor::Attention& op) {
                          .softcap = op.softcap,
                          .window = op.window},
                .sinks = vector(op.sinks)};
+  plan_.scratch_bytes =
+      std::max(plan_.scratch_bytes,
+               kernels::attention_scratch_bytes(attention.shape, kAttentionRows * op.n_heads / layer.n_kv_heads));
   return {};
 }
 

@@ -305,12 +305,11 @@ class ReferenceBackend final : public Backend {
   Result<Buffer> reserve(size_t bytes) override { return Buffer::reserve(bytes); }
 
   std::span<const tensor::KvType> kv_types() const override {
-    static constexpr std::array kTypes = {tensor::KvType::kF32, tensor::KvType::kF16};
+    static constexpr std::array kTypes = {tensor::KvType::kF32, tensor::KvType::kF16, tensor::KvType::kQ8_0};
     return kTypes;
   }
 
-  KvPageBytes kv_page_bytes(const tensor::KvLayerSpec& layer, tensor::KvType type) const override {
-    T9_CHECK(type == tensor::KvType::kF32 || type == tensor::KvType::kF16);
+  KvPageBytes kv_page_bytes(const tensor::KvLayerSpec& layer, tensor::KvType /*type*/) const override {
     return {.k = kernels::k_page_bytes(layer), .v = kernels::v_page_bytes(layer)};
   }
 

@@ -1,4 +1,4 @@
-// The KV cache, whose pages hold f32 values, and attention over them.
+// The KV cache, whose pages hold f32 values whatever its type, and attention over them.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -35,7 +35,6 @@ struct LayerCache {
 
 LayerCache cache_of(const tensor::KvView& kv, int32_t kv_layer, const tensor::KvLayerSpec& layer, int32_t sequence) {
   const tensor::KvLayerView& view = kv.layers[static_cast<size_t>(kv_layer)];
-  T9_CHECK(view.type == tensor::KvType::kF32 || view.type == tensor::KvType::kF16);
   T9_CHECK(view.k_page_bytes >= k_page_bytes(layer) && view.v_page_bytes >= v_page_bytes(layer));
   const std::span<const int32_t> table = kv.table(view.pool, sequence).pages;
   return {.k = {view.k, view.k_page_bytes, table, layer.n_kv_heads * layer.k_head_dim},
@@ -88,13 +87,32 @@ void weighted_mean(const Weights& weights, const HeadCache& v, tensor::IndexRang
   for (size_t c = 0; c < total.size(); ++c) out[c] = static_cast<float>(total[c] / weights.sum);
 }
 
-// As values of the cache's type are.
-void store(std::span<const float> values, tensor::KvType type, float* out) {
-  if (type == tensor::KvType::kF32) {
-    std::ranges::copy(values, out);
-    return;
+// As Q8_0 with 32 values, or the rest of a head, to a scale: see kernels/attention.h.
+void store_q8(std::span<const float> head, float* out) {
+  for (; !head.empty(); head = head.subspan(std::min<size_t>(32, head.size()))) {
+    const auto block = head.first(std::min<size_t>(32, head.size()));
+    float greatest = 0.0f;
+    for (const float x : block) greatest = std::max(greatest, std::fabs(x));
+    const float d = quant::f16_to_f32(quant::f32_to_f16(greatest / 127.0f));
+    for (const float x : block) {
+      *out++ = d > 0.0f ? d * std::clamp(std::nearbyint(x * (1.0f / d)), -127.0f, 127.0f) : 0.0f;
+    }
   }
-  for (size_t c = 0; c < values.size(); ++c) out[c] = quant::f16_to_f32(quant::f32_to_f16(values[c]));
+}
+
+// As values of the cache's type are.
+void store(std::span<const float> values, int64_t head_dim, tensor::KvType type, float* out) {
+  switch (type) {
+    case tensor::KvType::kF32:
+      std::ranges::copy(values, out);
+      return;
+    case tensor::KvType::kF16:
+      for (size_t c = 0; c < values.size(); ++c) out[c] = quant::f16_to_f32(quant::f32_to_f16(values[c]));
+      return;
+    case tensor::KvType::kQ8_0:
+      const auto dim = static_cast<size_t>(head_dim);
+      for (size_t c = 0; c < values.size(); c += dim) store_q8(values.subspan(c, dim), out + c);
+  }
 }
 
 size_t page_bytes(int64_t n_kv_heads, int64_t head_dim) {
@@ -112,8 +130,8 @@ void kv_write(const tensor::KvWrite& op, const tensor::KvLayerSpec& layer, const
     const size_t row = static_cast<size_t>(i);
     const LayerCache cache = cache_of(batch.kv, op.kv_layer, layer, batch.sequences[row]);
     const tensor::KvType type = batch.kv.layers[static_cast<size_t>(op.kv_layer)].type;
-    store(k.row_span(i), type, cache.k.token(batch.slots[row]));
-    store(v.row_span(i), type, cache.v.token(batch.slots[row]));
+    store(k.row_span(i), layer.k_head_dim, type, cache.k.token(batch.slots[row]));
+    store(v.row_span(i), layer.v_head_dim, type, cache.v.token(batch.slots[row]));
   }
 }
 

@@ -66,7 +66,7 @@ struct DeltaNetInputs {
 void delta_net(const tensor::DeltaNet& op, const tensor::StateLayerSpec& layer, const DeltaNetInputs& in,
                const tensor::Batch& batch, MatView<float> out);
 
-// The KV cache holds f32 values, in a cache of type f16 such that f16 can hold: a page is kPageTokens tokens, each
+// The KV cache holds f32 values, in a cache of another type such as that can hold: a page is kPageTokens tokens, each
 // n_kv_heads heads of head_dim values.
 size_t k_page_bytes(const tensor::KvLayerSpec& layer);
 size_t v_page_bytes(const tensor::KvLayerSpec& layer);
