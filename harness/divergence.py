@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """How far the CPU backend's predictions are from exact ones: mean KL divergence, in nats per token, from the reference
-backend (plain float arithmetic on the same file), over a text.
+backend (plain float arithmetic on the same file), over a text. Or, with --against f16, how far they are from its own
+with keys and values of that type: what another type costs by itself.
 
     harness/divergence.py [FILE.gguf …]     default: both small models from PyPI
-    options: --text FILE (docs of this repository)  --bytes N (20000)  --window TOKENS (256)  --kv-types f16,f32
+    options: --text FILE (docs of this repository)  --bytes N (20000)  --window TOKENS (256)
+             --kv-types f16,q8_0,f32  --against reference|f16|q8_0|f32 (reference)
              --binary PATH (build/release/bin/tempo9)  --folder FOLDER (for the logits; a temporary one)
 
 The text is cut into windows that are read apart, each from an empty context. A line per KV type: the mean over all
@@ -27,7 +29,8 @@ def arguments():
     parser.add_argument("--text")
     parser.add_argument("--bytes", type=int, default=20000)
     parser.add_argument("--window", type=int, default=256)
-    parser.add_argument("--kv-types", default="f16,f32")
+    parser.add_argument("--kv-types", default="f16,q8_0,f32")
+    parser.add_argument("--against", default="reference")
     parser.add_argument("--binary", default=ROOT / "build/release/bin/tempo9")
     parser.add_argument("--folder")
     return parser.parse_args()
@@ -56,7 +59,8 @@ def compare(model, window, kv_types, options, folder):
     tokens = folder / "tokens.json"
     tokens.write_text(json.dumps({"tokens": window, "rows": list(range(len(window)))}))
     evaluate = [options.binary, "eval", "--gguf", model, "--tokens", tokens]
-    run([*evaluate, "--backend", "reference", "--logits", folder / "logits.f32"])
+    side = ["--backend", "reference"] if options.against == "reference" else ["--kv-type", options.against]
+    run([*evaluate, *side, "--logits", folder / "logits.f32"])
     return {kv: json.loads(run([*evaluate, "--kv-type", kv, "--expect", tokens])) for kv in kv_types}
 
 
@@ -69,7 +73,7 @@ def report(model, options, folder):
         results.append(compare(model, window, kv_types, options, folder))
     print("\r", end="", file=sys.stderr)
     n_rows = sum(map(len, windows))
-    print(f"{pathlib.Path(model).name}, {n_rows} tokens in windows of {options.window}")
+    print(f"{pathlib.Path(model).name}, {n_rows} tokens in windows of {options.window}, against {options.against}")
     for kv in kv_types:
         rows = [result[kv] for result in results]
         mean = sum(r["mean_kl"] * r["argmax_rows"] for r in rows) / n_rows

@@ -21,6 +21,7 @@
 #include "chat/openai_messages.h"
 #include "chat/prompt_tokens.h"
 #include "cli/commands.h"
+#include "cli/kv_type.h"
 #include "engine/engine.h"
 #include "gguf/file.h"
 #include "models/model.h"
@@ -38,6 +39,7 @@ struct Flags {
   int64_t max_tokens = 256;
   int64_t together = 1;
   int threads = 0;
+  std::string kv_type;
   int rounds = 10;
   double min_acceptance = 0.60;
   bool json = false;
@@ -245,10 +247,11 @@ Result<int> run_bench(const Flags& flags) {
   const chat::ChatFormat format = chat::ChatFormat::create(file->metadata(), *tokenizer);
   T9_TRY(prompts, read_prompts(flags.prompts, format, *tokenizer));
   T9_TRY(backend, backends::make_cpu_backend({.n_threads = flags.threads, .isa = {}}));
+  T9_TRY(kv_type, choose_kv_type(backend->kv_types(), flags.kv_type));
   const auto make_engine = [&](const std::string& depth) {
     engine::EngineOptions options{.context_length = std::min<int64_t>(model.info.context_length, 4096),
                                   .max_batch = std::max<int64_t>(flags.together, 1),
-                                  .kv_type = backend->kv_types().front(),
+                                  .kv_type = kv_type,
                                   .kept_bytes = 0};
     options.speculation = {.max_depth = depth == "auto" ? engine::kMaxDepth : std::stoll(depth),
                            .min_acceptance = flags.min_acceptance};
@@ -302,6 +305,7 @@ void add_bench_spec_command(CLI::App& bench, int& exit_code) {
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   command->add_option("-t,--threads", flags->threads, "threads; 0: one per core")->check(CLI::Range(0, 1024));
+  add_kv_type_option(*command, flags->kv_type);
   command->add_option("-r,--rounds", flags->rounds, "pairs per prompt and depth")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

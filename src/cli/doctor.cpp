@@ -22,7 +22,7 @@
 #include "cli/served_model.h"
 #include "engine/engine.h"
 #include "server/server.h"
-#include "tensor/kv_view.h"
+#include "tensor/kv_type_names.h"
 #include "vision/tower.h"
 
 namespace tempo9::cli {
@@ -167,11 +167,12 @@ void check_budget(Report& report, const models::Model& model, const backends::Ba
   const size_t fixed = needs.activations + needs.disk_buffers + static_cast<size_t>(needs.max_batch) * needs.state;
   const auto pages_of = [](int64_t tokens) { return (tokens + tensor::kPageTokens - 1) / tensor::kPageTokens; };
   const size_t context_bytes = static_cast<size_t>(pages_of(plan.context_length)) * needs.page;
-  report.add(
-      Level::kOk, "budget",
-      fmt::format("{} beside the weights: {} to work in, then {} for each 1000 tokens, room for {} tokens in all",
-                  human(plan.budget), human(fixed), human(needs.page * 1000 / tensor::kPageTokens),
-                  plan.pages * tensor::kPageTokens));
+  report.add(Level::kOk, "budget",
+             fmt::format(
+                 "{} beside the weights: {} to work in, then {} for each 1000 tokens (keys and values as {}), room for "
+                 "{} tokens in all",
+                 human(plan.budget), human(fixed), human(needs.page * 1000 / tensor::kPageTokens),
+                 tensor::kv_type_name(options.kv_type), plan.pages * tensor::kPageTokens));
   const bool is_cut = plan.context_length < options.context_length;
   report.add(is_cut ? Level::kWarn : Level::kOk, "context",
              fmt::format("{} tokens{}; one that is full takes {}", plan.context_length,
@@ -210,9 +211,10 @@ void check_model(Report& report, const ServeOptions& options, ServeSettings sett
   if (!model) return;
   for (const std::string& warning : model->warnings) report.add(Level::kWarn, "model", warning);
   check_weights(report, *model);
-  if (backend) {
-    check_budget(report, *model, *backend, make_engine_options(options, std::move(settings), *model, *backend));
-  }
+  if (!backend) return;
+  const auto engine_options = make_engine_options(options, std::move(settings), *model, *backend);
+  if (!engine_options) return report.add("budget", engine_options.error());
+  check_budget(report, *model, *backend, *engine_options);
 }
 
 int diagnose(const ServeOptions& options) {

@@ -19,9 +19,11 @@
 #include "cli/commands.h"
 #include "cli/evaluate.h"
 #include "cli/graph_cache.h"
+#include "cli/kv_type.h"
 #include "cli/logging.h"
 #include "gguf/file.h"
 #include "models/model.h"
+#include "tensor/kv_type_names.h"
 #include "vision/decode/decode.h"
 #include "vision/tower.h"
 
@@ -122,18 +124,6 @@ Result<std::vector<int32_t>> parse_rows(std::string_view text, size_t n_tokens) 
 Result<std::unique_ptr<backends::Backend>> make_backend(const Flags& flags) {
   if (flags.backend == "reference") return backends::make_reference_backend();
   return backends::make_cpu_backend({.n_threads = flags.threads, .isa = flags.isa});
-}
-
-Result<std::optional<tensor::KvType>> parse_kv_type(const backends::Backend& backend, const std::string& name) {
-  if (name.empty()) return std::nullopt;
-  const tensor::KvType type = name == "f32"   ? tensor::KvType::kF32
-                              : name == "f16" ? tensor::KvType::kF16
-                                              : tensor::KvType::kQ8_0;
-  const auto types = backend.kv_types();
-  if (std::find(types.begin(), types.end(), type) == types.end()) {
-    return fail(ErrorCode::kUnsupported, fmt::format("--kv-type {}: not of backend {}", name, backend.name()));
-  }
-  return type;
 }
 
 Result<std::vector<float>> read_floats(const std::filesystem::path& path, size_t count) {
@@ -293,7 +283,7 @@ Result<Json> run(const Flags& flags) {
   T9_TRY(file, gguf::File::open(flags.gguf));
   T9_TRY(model, load_model(std::move(file), flags.graph));
   T9_TRY(backend, make_backend(flags));
-  T9_TRY(kv_type, parse_kv_type(*backend, flags.kv_type));
+  T9_TRY(kv_type, choose_kv_type(backend->kv_types(), flags.kv_type));
 
   const bool compares = !flags.expect.empty();
   if (!flags.embeddings.empty()) T9_TRY_VOID(read_images(flags.embeddings, flags.expect, input));
@@ -307,9 +297,9 @@ Result<Json> run(const Flags& flags) {
   T9_TRY_VOID(logits.finish());
 
   Json report = {{"model", sanitize_utf8(flags.gguf)}, {"architecture", model.info.architecture},
-                 {"backend", backend->description()},  {"tokens", input.tokens.size()},
-                 {"rows", input.rows.size()},          {"vocab", model.info.n_vocab},
-                 {"seconds", elapsed.count()}};
+                 {"backend", backend->description()},  {"kv_type", tensor::kv_type_name(kv_type)},
+                 {"tokens", input.tokens.size()},      {"rows", input.rows.size()},
+                 {"vocab", model.info.n_vocab},        {"seconds", elapsed.count()}};
   if (compares) {
     T9_TRY(agreement, compare_with(flags.expect, "logits.f32", logits.kept(), model.info.n_vocab));
     report.update(to_json(agreement));
@@ -344,8 +334,7 @@ void add_eval_command(CLI::App& app, int& exit_code) {
   eval->add_option("--threads,-t", flags->threads, "Threads of the cpu backend (0: one per core)")
       ->check(CLI::Range(0, 1024));
   eval->add_option("--isa", flags->isa, "Instruction set of the cpu backend (default: the best here)");
-  eval->add_option("--kv-type", flags->kv_type, "Type of the KV cache (default: the backend's)")
-      ->check(CLI::IsMember({"f32", "f16", "q8_0"}));
+  add_kv_type_option(*eval, flags->kv_type);
   eval->add_option("--graph", flags->graph, "Graph file, or off (default: one in the cache folder)");
   eval->add_option("--embeddings", flags->embeddings,
                    "Rows of f32 for the image tokens, of a recording that --expect names")

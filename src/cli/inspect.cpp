@@ -9,8 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "backends/cpu/cpu.h"
 #include "base/utf8.h"
 #include "cli/commands.h"
+#include "cli/kv_type.h"
 #include "cli/memory.h"
 #include "cli/weight_use.h"
 #include "engine/memory_plan.h"
@@ -20,7 +22,7 @@
 #include "kv/sizes.h"
 #include "models/model.h"
 #include "quant/quant.h"
-#include "tensor/kv_view.h"
+#include "tensor/kv_type_names.h"
 #include "tokenizer/tokenizer.h"
 
 namespace tempo9::cli {
@@ -37,6 +39,7 @@ constexpr int64_t kPassRows = 512;
 struct Flags {
   std::string path;
   std::string isa;
+  std::string kv_type;
   int64_t max_length = 32768;
   int64_t max_batch = 16;
   uint64_t memory_bytes = 0;  // 0: what serving would take
@@ -160,9 +163,10 @@ Json types_to_json(const gguf::File& file, const kernels::Isa& isa) {
   return json;
 }
 
-// Bytes of one token in one layer, with K and V in f16.
-int64_t f16_token_bytes(const tensor::KvLayerSpec& layer) {
-  return layer.n_kv_heads * (layer.k_head_dim + layer.v_head_dim) * 2;
+// Bytes of one token in one layer.
+int64_t token_bytes(const tensor::KvLayerSpec& layer, tensor::KvType type) {
+  const backends::KvPageBytes page = backends::cpu_kv_page_bytes(layer, type);
+  return static_cast<int64_t>(page.k + page.v) / tensor::kPageTokens;
 }
 
 // Tokens a layer holds of a sequence of `length`, in whole pages; a sliding one also those of the pass that runs.
@@ -193,7 +197,7 @@ Json budget_to_json(const models::Model& model, const Flags& flags, int64_t page
           {"context_length", plan->context_length}};
 }
 
-Json memory_to_json(const models::Model& model, const Flags& flags) {
+Json memory_to_json(const models::Model& model, const Flags& flags, tensor::KvType kv_type) {
   const int64_t length = std::min(flags.max_length, model.info.context_length);
   uint64_t weights_bytes = 0;
   for (const tensor::WeightView& view : model.weights) weights_bytes += view.size_bytes();
@@ -201,21 +205,22 @@ Json memory_to_json(const models::Model& model, const Flags& flags) {
   int64_t per_token_sliding = 0;
   int64_t at_length = 0;
   for (const tensor::KvLayerSpec& layer : model.program.kv_layers) {
-    (layer.window > 0 ? per_token_sliding : per_token) += f16_token_bytes(layer);
-    at_length += f16_token_bytes(layer) * kept_tokens(layer, length);
+    (layer.window > 0 ? per_token_sliding : per_token) += token_bytes(layer, kv_type);
+    at_length += token_bytes(layer, kv_type) * kept_tokens(layer, length);
   }
   return {{"weights_bytes", weights_bytes},
-          {"kv_f16_bytes_per_token", per_token + per_token_sliding},
-          {"kv_f16_bytes_per_token_sliding", per_token_sliding},
+          {"kv_type", tensor::kv_type_name(kv_type)},
+          {"kv_bytes_per_token", per_token + per_token_sliding},
+          {"kv_bytes_per_token_sliding", per_token_sliding},
           {"length", length},
-          {"kv_f16_bytes_at_length", at_length},
+          {"kv_bytes_at_length", at_length},
           {"state_bytes_per_sequence", kv::state_bytes(model.program.state_layers)},
           {"activation_bytes", engine::activation_bytes(model.program, model.info.n_vocab, kPassRows, flags.max_batch)},
           {"activation_rows", kPassRows},
           {"budget", budget_to_json(model, flags, (per_token + per_token_sliding) * tensor::kPageTokens)}};
 }
 
-Json model_to_json(const Result<models::Model>& model, const Flags& flags) {
+Json model_to_json(const Result<models::Model>& model, const Flags& flags, tensor::KvType kv_type) {
   if (!model) return {{"supported", false}, {"reason", sanitize_utf8(model.error().message())}};
   return {{"supported", true},
           {"architecture", model->info.architecture},
@@ -225,7 +230,7 @@ Json model_to_json(const Result<models::Model>& model, const Flags& flags) {
           {"embedding_length", model->info.n_embd},
           {"vocabulary", model->info.n_vocab},
           {"context_length", model->info.context_length},
-          {"memory", memory_to_json(*model, flags)},
+          {"memory", memory_to_json(*model, flags, kv_type)},
           {"warnings", model->warnings}};
 }
 
@@ -248,6 +253,7 @@ Result<Json> inspect(const Flags& flags) {
   const std::shared_ptr<const gguf::File> file = std::move(opened);
   T9_TRY(isa, choose_isa(flags.isa));
   const Result<models::Model> model = models::load_model(file);
+  T9_TRY(kv_type, choose_kv_type(backends::cpu_kv_types(), flags.kv_type));
   const TensorUses uses(model ? &*model : nullptr, *isa);
   int64_t n_elements = 0;
   for (const gguf::TensorInfo& info : file->tensors()) n_elements += info.elements();
@@ -256,7 +262,7 @@ Result<Json> inspect(const Flags& flags) {
               {"parts", file->n_parts()},
               {"bytes", file->size_bytes()},
               {"elements", n_elements},
-              {"model", model_to_json(model, flags)},
+              {"model", model_to_json(model, flags, kv_type)},
               {"tokenizer", tokenizer_to_json(file->metadata())},
               {"isa", isa->name},
               {"types", types_to_json(*file, *isa)},
@@ -281,6 +287,7 @@ void add_inspect_command(CLI::App& app, int& exit_code) {
       ->transform(CLI::AsSizeValue(true));
   command->add_option("--isa", flags->isa,
                       "Instruction set whose kernels are named, of this machine or not (default: the best here)");
+  add_kv_type_option(*command, flags->kv_type);
   command->add_flag("--full", flags->full, "Show long arrays and strings whole");
   command->callback([flags, &exit_code] {
     const auto report = inspect(*flags);

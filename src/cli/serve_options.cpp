@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/kv_type.h"
 #include "engine/speculation/options.h"
 
 namespace tempo9::cli {
@@ -107,6 +108,7 @@ void add_compute_options(CLI::App& app, ServeOptions& options) {
       ->check(in_range(0, 1024))
       ->capture_default_str()
       ->group("Compute");
+  add_kv_type_option(app, options.kv_type)->group("Compute");
   app.add_option("--isa", options.isa, "Instruction set; default: the best one here (or TEMPO9_ISA)")
       ->type_name("NAME")
       ->group("Compute");

@@ -22,6 +22,7 @@ struct ServeOptions {
   std::string speculation = "0";  // "auto", or the most tokens to guess for a step
   int n_threads = 0;
   std::string isa;
+  std::string kv_type;  // empty: the backend's default
   std::string backend = "cpu";
   std::string log_level = "info";
   bool log_text = false;

@@ -13,6 +13,7 @@
 #include "cli/cache_folder.h"
 #include "cli/graph_cache.h"
 #include "cli/kv_disk.h"
+#include "cli/kv_type.h"
 #include "cli/memory.h"
 #include "cli/ollama_store.h"
 #include "cli/prefault.h"
@@ -96,15 +97,17 @@ Result<chat::ChatFormat> make_chat_format(const ServeOptions& options, const ggu
   return format;
 }
 
-engine::EngineOptions make_engine_options(const ServeOptions& options, ServeSettings settings,
-                                          const models::Model& model, const backends::Backend& backend) {
+Result<engine::EngineOptions> make_engine_options(const ServeOptions& options, ServeSettings settings,
+                                                  const models::Model& model, const backends::Backend& backend) {
+  T9_TRY(kv_type, choose_kv_type(backend.kv_types(), options.kv_type));
   if (!settings.disk.root.empty()) settings.disk.identity = kv_identity(model);
-  return {.context_length = std::min(options.max_length, model.info.context_length),
-          .max_batch = options.max_batch,
-          .kv_type = backend.kv_types().front(),
-          .memory_bytes = options.memory_bytes > 0 ? options.memory_bytes : default_memory_bytes(*model.file),
-          .disk = std::move(settings.disk),
-          .speculation = settings.speculation};
+  return engine::EngineOptions{
+      .context_length = std::min(options.max_length, model.info.context_length),
+      .max_batch = options.max_batch,
+      .kv_type = kv_type,
+      .memory_bytes = options.memory_bytes > 0 ? options.memory_bytes : default_memory_bytes(*model.file),
+      .disk = std::move(settings.disk),
+      .speculation = settings.speculation};
 }
 
 // What costs nothing to check comes before what takes time to load.
@@ -120,7 +123,7 @@ Result<ServedModel> load_served_model(const ServeOptions& options, ServeSettings
     spdlog::warn("event=weights_exceed_memory what=\"{}\"", describe_misfit(model.weights));
   }
   prefault(model.weights);
-  engine::EngineOptions engine_options = make_engine_options(options, std::move(settings), model, *backend);
+  T9_TRY(engine_options, make_engine_options(options, std::move(settings), model, *backend));
   return ServedModel{std::move(source.name), std::move(file),    std::move(model),         std::move(tokenizer),
                      std::move(chat_format), std::move(backend), std::move(engine_options)};
 }

@@ -46,9 +46,9 @@ Result<std::unique_ptr<backends::Backend>> make_backend(const ServeOptions& opti
 Result<chat::ChatFormat> make_chat_format(const ServeOptions& options, const gguf::Metadata& metadata,
                                           const tokenizer::Tokenizer& tokenizer);
 
-// `settings.disk` gets the model's identity.
-engine::EngineOptions make_engine_options(const ServeOptions& options, ServeSettings settings,
-                                          const models::Model& model, const backends::Backend& backend);
+// `settings.disk` gets the model's identity. Errors: kUnsupported when the backend lacks the type of keys and values.
+Result<engine::EngineOptions> make_engine_options(const ServeOptions& options, ServeSettings settings,
+                                                  const models::Model& model, const backends::Backend& backend);
 
 // What the user should know and can do without: one log line each.
 void log_warnings(const ServedModel& served);

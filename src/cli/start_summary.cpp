@@ -7,7 +7,7 @@
 #include "cli/main_dtype.h"
 #include "cli/memory.h"
 #include "kv/sizes.h"
-#include "tensor/kv_view.h"
+#include "tensor/kv_type_names.h"
 
 namespace tempo9::cli {
 
@@ -18,12 +18,13 @@ double kv_bytes_per_token(const ServedModel& served) {
   return static_cast<double>(page) / static_cast<double>(tensor::kPageTokens);
 }
 
-// "KV cache 22 KiB per token (180 MiB for a full context), taken as tokens arrive"
+// "KV cache (q8_0) 22 KiB per token (180 MiB for a full context), taken as tokens arrive"
 std::string describe_cache(const ServedModel& served) {
   const double per_token = kv_bytes_per_token(served);
   const auto context = static_cast<double>(served.engine_options.context_length);
   const auto state = static_cast<double>(kv::state_bytes(served.model.program.state_layers));
-  return fmt::format("KV cache {} per token ({} for a full context), {}taken as tokens arrive", human_bytes(per_token),
+  return fmt::format("KV cache ({}) {} per token ({} for a full context), {}taken as tokens arrive",
+                     tensor::kv_type_name(served.engine_options.kv_type), human_bytes(per_token),
                      human_bytes(per_token * context),
                      state > 0.0 ? fmt::format("state {} per request, ", human_bytes(state)) : "");
 }

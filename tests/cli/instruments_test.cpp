@@ -30,19 +30,28 @@ std::string golden(const std::string& name) { return testing::golden_path(name);
 class Instruments : public testing::FolderTest {};
 
 TEST_F(Instruments, InspectShowsModelTensorsAndMemory) {
-  const Output output = run("inspect --max-length 100 " + golden("gemma3/model.gguf"));
+  const Output output = run("inspect --max-length 100 --kv-type f16 " + golden("gemma3/model.gguf"));
   ASSERT_EQ(output.exit_code, 0);
   const Json json = Json::parse(output.text);
   EXPECT_TRUE(json["model"]["supported"]);
   EXPECT_EQ(json["model"]["parameters"], json["elements"]);
   const Json& memory = json["model"]["memory"];
   EXPECT_EQ(memory["weights_bytes"], 705536);
-  EXPECT_EQ(memory["kv_f16_bytes_per_token"], 7 * 1 * (32 + 32) * 2);
-  EXPECT_EQ(memory["kv_f16_bytes_at_length"], 128 * 7 * 1 * (32 + 32) * 2) << "100 tokens are four pages of 32";
+  EXPECT_EQ(memory["kv_type"], "f16");
+  EXPECT_EQ(memory["kv_bytes_per_token"], 7 * 1 * (32 + 32) * 2);
+  EXPECT_EQ(memory["kv_bytes_at_length"], 128 * 7 * 1 * (32 + 32) * 2) << "100 tokens are four pages of 32";
   EXPECT_TRUE(json["tokenizer"]["supported"]);
   EXPECT_EQ(json["types"]["BF16"]["tensors"], 50);
   EXPECT_EQ(json["metadata"]["tokenizer.ggml.tokens"]["count"], 512);
   EXPECT_EQ(json["tensors"][0]["shape"], Json::array({64, 512}));
+}
+
+TEST_F(Instruments, InspectCountsKeysAndValuesOfInt8) {
+  const Output output = run("inspect --kv-type q8_0 " + golden("gemma3/model.gguf"));
+  ASSERT_EQ(output.exit_code, 0);
+  const Json memory = Json::parse(output.text)["model"]["memory"];
+  EXPECT_EQ(memory["kv_type"], "q8_0");
+  EXPECT_EQ(memory["kv_bytes_per_token"], 7 * (32 + 32) * 34 / 32);
 }
 
 TEST_F(Instruments, InspectSaysHowEachTensorIsMultiplied) {
