@@ -39,10 +39,11 @@ def proves(*features):
 
 
 class Server:
-    """The server's own pages."""
+    """The server's own pages. `wire`: what the client was answered (strict.Wire)."""
 
-    def __init__(self, url):
+    def __init__(self, url, wire=None):
         self.url = url.rstrip("/")
+        self.wire = wire
 
     def metric(self, name):
         with urllib.request.urlopen(self.url + "/metrics", timeout=10) as reply:

@@ -11,6 +11,7 @@ import sys
 import anthropic
 
 from checks import PROMPTS, Server, check, run_all
+from strict import Wire, anthropic_types
 
 
 def fields_of(prompt, temperature=0, **fields):
@@ -184,11 +185,17 @@ def errors_are_the_clients_own_exceptions(client, server):
     expect_error(bad, lambda: ask(client, "word " * 200_000), "prompt is too long: ")
 
 
+@check
+def every_reply_was_strictly_of_the_clients_types(client, server):
+    server.wire.check(at_least=80)
+
+
 def main():
     if len(sys.argv) != 2:
         raise SystemExit(__doc__)
-    server = Server(sys.argv[1])
-    client = anthropic.Anthropic(base_url=server.url, api_key="none", timeout=300, max_retries=0)
+    server = Server(sys.argv[1], Wire(anthropic_types()))
+    client = anthropic.Anthropic(base_url=server.url, api_key="none", max_retries=0,
+                                 http_client=server.wire.client(anthropic.DefaultHttpxClient, timeout=300))
     return run_all(client, server)
 
 

@@ -10,6 +10,7 @@ import sys
 import anthropic
 
 from checks import Server, check, proves, run_all
+from strict import Wire, anthropic_types
 
 WEATHER = {"name": "weather", "description": "The weather.",
            "input_schema": {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}}}
@@ -175,6 +176,16 @@ def errors_say_the_path(client, server):
 
 
 @check
+def an_engine_that_fails_is_told_also_in_mid_stream(client, server):
+    for how in (ask, ask_streamed):
+        try:
+            how(client, "Hello, world|FAIL|")
+            raise AssertionError("no error")
+        except anthropic.APIStatusError as error:
+            assert error.body["error"] == {"type": "api_error", "message": "engine failed"}, error.body
+
+
+@check
 @proves("abort")
 def a_client_that_stops_reading_ends_the_answer(client, server):
     with client.messages.stream(model="any", max_tokens=100_000,
@@ -202,11 +213,17 @@ def the_tool_runner_calls_the_function_and_ends(client, server):
     assert last.content[0].text == "Sun." and last.stop_reason == "end_turn"
 
 
+@check
+def every_reply_was_strictly_of_the_clients_types(client, server):
+    server.wire.check(at_least=80)
+
+
 def main():
     if len(sys.argv) != 2:
         raise SystemExit(__doc__)
-    server = Server(sys.argv[1])
-    client = anthropic.Anthropic(base_url=server.url, api_key="none", timeout=60, max_retries=0)
+    server = Server(sys.argv[1], Wire(anthropic_types()))
+    client = anthropic.Anthropic(base_url=server.url, api_key="none", max_retries=0,
+                                 http_client=server.wire.client(anthropic.DefaultHttpxClient, timeout=60))
     return run_all(client, server, client="anthropic (Python)", packages=("anthropic",))
 
 

@@ -13,35 +13,14 @@ import sys
 import tempfile
 import time
 
+from agents import EchoServer, call, json_lines, new_folder, task_of
 from checks import check, run_all
 
 PATIENCE_S = 120
 
 
-def call(name, **arguments):
-    return "<tool_call>\n" + json.dumps({"name": name, "arguments": arguments}) + "\n</tool_call>"
-
-
-def task_of(*answers):
-    """A task whose answers the model gives one after the other."""
-    return "SAY:" + "|NEXT|".join(answers) + "ENDSAY"
-
-
-class EchoServer:
-    def __init__(self, program, *options):
-        self.process = subprocess.Popen([program, *options], stderr=subprocess.PIPE, text=True)
-        self.url = self.process.stderr.readline().strip()
-        assert self.url.startswith("http://127.0.0.1:"), self.url
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait(timeout=10)
-
-
 CONFIG = """
+{more}
 model = "scripted"
 model_provider = "tempo9"
 [model_providers.tempo9]
@@ -53,18 +32,17 @@ stream_max_retries = 0
 """
 
 
-def run_codex(codex, url, folder, task, *options):
-    """The events that Codex prints, one JSON object a line, and its exit code."""
-    home = folder / "home"
-    home.mkdir()
-    (home / "config.toml").write_text(CONFIG.format(url=url))
+def run_codex(codex, url, folder, task, *options, more=""):
+    """The events that Codex prints, one JSON object a line, and its exit code. `more`: lines of its settings."""
+    home = new_folder(folder / "home")
+    (home / "config.toml").write_text(CONFIG.format(url=url, more=more))
     work = folder / "work"
     command = [codex, "exec", "--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox",
                "-C", str(work), *options, task]
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "CODEX_HOME": str(home), "TERM": "dumb"}
     done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           timeout=PATIENCE_S)
-    events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    events = json_lines(done.stdout)
     if done.returncode:
         print(done.stdout[-3000:], done.stderr[-3000:], sep="\n")
     return events, done.returncode
@@ -72,14 +50,6 @@ def run_codex(codex, url, folder, task, *options):
 
 def items_of(events, kind):
     return [event["item"] for event in events if event["type"] == "item.completed" and event["item"]["type"] == kind]
-
-
-def new_work(folder, **files):
-    work = folder / "work"
-    work.mkdir()
-    for name, text in files.items():
-        (work / name).write_text(text)
-    return work
 
 
 @check
@@ -93,7 +63,7 @@ def a_file_is_read_edited_and_run(echo_server, codex):
     ]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        work = new_work(folder, greet="echo \"hello $1\"\n")
+        work = new_folder(folder / "work", greet="echo \"hello $1\"\n")
         with EchoServer(echo_server) as server:
             events, code = run_codex(codex, server.url, folder, task_of(*answers))
         assert code == 0
@@ -115,7 +85,7 @@ def the_last_answer_may_be_held_to_a_schema(echo_server, codex):
               "additionalProperties": False}
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        new_work(folder)
+        new_folder(folder / "work")
         (folder / "schema.json").write_text(json.dumps(schema))
         with EchoServer(echo_server) as server:
             events, code = run_codex(codex, server.url, folder, task_of('{"a": "x"}'), "--output-schema",
@@ -129,7 +99,7 @@ def an_unknown_tool_is_told_to_the_model(echo_server, codex):
     answers = [call("no_such_tool", x=1), "I see."]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        new_work(folder)
+        new_folder(folder / "work")
         with EchoServer(echo_server) as server:
             events, code = run_codex(codex, server.url, folder, task_of(*answers))
     assert code == 0
@@ -140,7 +110,7 @@ def an_unknown_tool_is_told_to_the_model(echo_server, codex):
 def a_context_that_is_full_is_told_and_not_tried_again(echo_server, codex):
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        new_work(folder)
+        new_folder(folder / "work")
         with EchoServer(echo_server, "--context", "2000") as server:
             began = time.monotonic()
             events, code = run_codex(codex, server.url, folder, "Say hello.")
@@ -148,6 +118,23 @@ def a_context_that_is_full_is_told_and_not_tried_again(echo_server, codex):
     failure = next(event["error"]["message"] for event in events if event["type"] == "turn.failed")
     assert "context window" in failure or "context_length_exceeded" in failure, failure
     assert time.monotonic() - began < 30
+
+
+@check
+def a_conversation_that_outgrows_the_context_is_compacted_and_goes_on(echo_server, codex):
+    settings = "model_context_window = 50000\nmodel_auto_compact_token_limit = 45000"
+    # What was said is forgotten with the compaction: the answers begin again, and the file is gone by then.
+    answers = ["Reading." + call("exec_command", cmd="cat big; rm big", max_output_tokens=100000),
+               call("exec_command", cmd="true"), "They read it."]
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        new_folder(folder / "work", big="".join(f"line {i} of the big file\n" for i in range(1000)))
+        with EchoServer(echo_server, "--context", "50000") as server:
+            events, code = run_codex(codex, server.url, folder, task_of(*answers), more=settings)
+            prompts = server.prompts()
+    assert code == 0
+    assert max(prompts) > 45000 and max(prompts[-3:]) < 45000, prompts
+    assert [item["text"] for item in items_of(events, "agent_message")][-1] == "They read it."
 
 
 def main():

@@ -7,11 +7,12 @@ Every reply is checked by the client's own types as it is read. scripts/test-cli
 import json
 import sys
 import time
-import urllib.request
 
+import httpx
 import ollama
 
 from checks import Server, check, proves, run_all
+from strict import Wire, ollama_types
 
 WEATHER = {"type": "function", "function": {
     "name": "weather", "description": "The weather.",
@@ -206,6 +207,17 @@ def the_model_is_listed_shown_and_running(client, server):
 
 
 @check
+def an_engine_that_fails_is_told_also_in_mid_stream(client, server):
+    for stream in (False, True):
+        expect_error(-1 if stream else 500, "engine failed", lambda: joined_or_whole(client, stream))
+
+
+def joined_or_whole(client, stream):
+    answer = client.chat("any", user("Hello, world|FAIL|"), stream=stream)
+    return joined(answer) if stream else answer
+
+
+@check
 def logprobs_have_their_form(client, server):
     answer = client.chat("any", user("x"), logprobs=True, top_logprobs=2)
     assert answer.logprobs is None or all(entry.token for entry in answer.logprobs)
@@ -223,21 +235,16 @@ def a_client_that_stops_reading_ends_the_answer(client, server):
 
 
 @check
-def every_line_is_strictly_of_the_clients_types(client, server):
-    body = json.dumps({"model": "any", "messages": user("<think>Hm.</think>Hi." + CALL % "Oslo"), "tools": [WEATHER]})
-    request = urllib.request.Request(server.url + "/api/chat", body.encode())
-    with urllib.request.urlopen(request, timeout=60) as reply:
-        lines = reply.read().decode().splitlines()
-    assert len(lines) > 3
-    for line in lines:
-        ollama.ChatResponse.model_validate_json(line, strict=True)
+def every_reply_was_strictly_of_the_clients_types(client, server):
+    server.wire.check(at_least=80)
 
 
 def main():
     if len(sys.argv) != 2:
         raise SystemExit(__doc__)
-    server = Server(sys.argv[1])
-    return run_all(ollama.Client(host=server.url, timeout=60), server, client="ollama (Python)", packages=("ollama",))
+    server = Server(sys.argv[1], Wire(ollama_types()))
+    client = ollama.Client(host=server.url, timeout=60, transport=server.wire.transport(httpx))
+    return run_all(client, server, client="ollama (Python)", packages=("ollama",))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import jsonschema
 import openai
 
 from checks import Server, check, run_all
+from strict import Wire, openai_types
 
 PROMPTS = [
     "Why is the sky blue?",
@@ -317,11 +318,17 @@ def a_tool_loop_in_the_history_is_answered(client, server):
     assert answer.choices[0].finish_reason in ("stop", "length", "tool_calls")
 
 
+@check
+def every_reply_was_strictly_of_the_clients_types(client, server):
+    server.wire.check(at_least=200)
+
+
 def main():
     if len(sys.argv) != 2:
         raise SystemExit(__doc__)
-    server = Server(sys.argv[1])
-    client = openai.OpenAI(base_url=server.url + "/v1", api_key="none", timeout=300)
+    server = Server(sys.argv[1], Wire(openai_types()))
+    client = openai.OpenAI(base_url=server.url + "/v1", api_key="none",
+                           http_client=server.wire.client(openai.DefaultHttpxClient, timeout=300))
     return run_all(client, server)
 
 

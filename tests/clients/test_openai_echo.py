@@ -11,6 +11,7 @@ import openai
 import pydantic
 
 from checks import Server, check, proves, run_all
+from strict import Wire, openai_types
 
 WEATHER = {"type": "function", "function": {
     "name": "weather", "description": "The weather.",
@@ -140,6 +141,14 @@ def errors_have_their_kinds(client, server):
 
 
 @check
+def an_engine_that_fails_is_told_also_in_mid_stream(client, server):
+    expect_error(openai.APIError, "engine failed", lambda: streamed_message(client, "Hello, world|FAIL|"))
+    expect_error(openai.InternalServerError, "engine failed", lambda: whole_message(client, "Hello, world|FAIL|"))
+    prompt = {"model": "any", "prompt": "<turn>user:Hello|FAIL|"}
+    expect_error(openai.APIError, "engine failed", lambda: list(client.completions.create(**prompt, stream=True)))
+
+
+@check
 @proves("usage")
 def tokens_are_counted(client, server):
     answer = both(client, "abcdefghij")
@@ -189,11 +198,17 @@ def an_answer_goes_on_with_the_last_message(client, server):
     assert answer.choices[0].message.content == "Oslo"
 
 
+@check
+def every_reply_was_strictly_of_the_clients_types(client, server):
+    server.wire.check(at_least=80)
+
+
 def main():
     if len(sys.argv) != 2:
         raise SystemExit(__doc__)
-    server = Server(sys.argv[1])
-    client = openai.OpenAI(base_url=server.url + "/v1", api_key="none", timeout=60, max_retries=0)
+    server = Server(sys.argv[1], Wire(openai_types()))
+    client = openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0,
+                           http_client=server.wire.client(openai.DefaultHttpxClient, timeout=60))
     return run_all(client, server, client="openai (Python)", packages=("openai",))
 
 

@@ -14,6 +14,7 @@ import openai
 import pydantic
 
 from checks import PROMPTS, Server, check, run_all
+from strict import Wire, openai_types
 
 
 def fields_of(prompt, **fields):
@@ -178,11 +179,17 @@ def leaving_a_whole_answer_frees_the_slot(client, server):
         server.leave_whole_answer("/v1/responses", max_output_tokens=4000, temperature=0, input="Write a very long story.")
 
 
+@check
+def every_reply_was_strictly_of_the_clients_types(client, server):
+    server.wire.check(at_least=80)
+
+
 def main():
     if len(sys.argv) != 2:
         raise SystemExit(__doc__)
-    server = Server(sys.argv[1])
-    client = openai.OpenAI(base_url=server.url + "/v1", api_key="none", timeout=300, max_retries=0)
+    server = Server(sys.argv[1], Wire(openai_types()))
+    client = openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0,
+                           http_client=server.wire.client(openai.DefaultHttpxClient, timeout=300))
     return run_all(client, server)
 
 

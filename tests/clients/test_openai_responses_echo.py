@@ -15,6 +15,7 @@ import pydantic
 from openai.types.responses import Response, ResponseStreamEvent
 
 from checks import Server, check, proves, run_all
+from strict import OPENAI_MORE, Wire, openai_types, read_strictly
 
 WEATHER = {"type": "function", "name": "weather", "description": "The weather.", "strict": False,
            "parameters": {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}}}
@@ -22,12 +23,6 @@ PATCH = {"type": "custom", "name": "apply_patch", "description": "Edits."}
 AGENTS = {"type": "namespace", "name": "agents", "description": "Agents.", "tools": [
     {"type": "function", "name": "spawn", "parameters": {"type": "object", "properties": {"n": {"type": "number"}}}}]}
 TOOLS = [WEATHER, PATCH, AGENTS]
-
-EVENT = pydantic.TypeAdapter(ResponseStreamEvent)
-# What is sent beyond the client's types: members of the API's objects that it leaves out, and bytes as in the final part.
-MORE = {("Response", "store"), ("ResponseCustomToolCall", "status"), ("ResponseFunctionCallArgumentsDoneEvent", "name"),
-        ("Logprob", "bytes"), ("LogprobTopLogprob", "bytes")}
-
 
 def call(name, arguments):
     return "<tool_call>\n" + json.dumps({"name": name, "arguments": arguments}) + "\n</tool_call>"
@@ -37,31 +32,13 @@ OSLO = call("weather", {"city": "Oslo", "days": "3"})
 ROME = call("weather", {"city": "Rome"})
 
 
-def extras_of(value):
-    """Every field that a type does not know, in what was read."""
-    if isinstance(value, pydantic.BaseModel):
-        for name in value.model_extra or {}:
-            yield type(value).__name__, name
-        for name in type(value).model_fields:
-            yield from extras_of(getattr(value, name))
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from extras_of(item)
-
-
-def strictly(adapter, text):
-    read = adapter.validate_json(text, strict=True)
-    assert set(extras_of(read)) <= MORE, set(extras_of(read)) - MORE
-    return read
-
-
 def fields_of(text, fields):
     return {"model": "any", "tools": TOOLS, "input": text, **fields}
 
 
 def ask(client, text, **fields):
     raw = client.responses.with_raw_response.create(**fields_of(text, fields))
-    strictly(pydantic.TypeAdapter(Response), raw.text)
+    read_strictly(Response, raw.text, OPENAI_MORE)
     return raw.parse()
 
 
@@ -73,7 +50,7 @@ def events_of(server, text, **fields):
         for event in reply.read().decode().strip().split("\n\n"):
             name, data = event.split("\n")
             assert name == "event: " + json.loads(data[6:])["type"]
-            events.append(strictly(EVENT, data[6:]))
+            events.append(read_strictly(ResponseStreamEvent, data[6:], OPENAI_MORE))
     assert [event.sequence_number for event in events] == list(range(len(events)))
     return events
 
@@ -222,7 +199,7 @@ def a_tool_loop_goes_round_by_items(client, server):
 def stored_responses_are_shown_and_deleted(client, server):
     answer = ask(client, "Keep this.")
     shown = client.responses.with_raw_response.retrieve(answer.id)
-    strictly(pydantic.TypeAdapter(Response), shown.text)
+    read_strictly(Response, shown.text, OPENAI_MORE)
     assert shown.parse().to_dict() == answer.to_dict()
     client.responses.delete(answer.id)
     unstored = ask(client, "Not this.", store=False)
@@ -257,6 +234,17 @@ def events_of_client(client, text):
 
 
 @check
+def an_engine_that_fails_is_told_also_in_mid_stream(client, server):
+    last = events_of_client(client, "Hello, world|FAIL|")[-1]
+    assert last.type == "response.failed" and last.response.error.message == "engine failed", last
+    try:
+        ask(client, "Hello, world|FAIL|")
+        raise AssertionError("no error")
+    except openai.InternalServerError as error:
+        assert "engine failed" in error.message
+
+
+@check
 @proves("errors", "images refused")
 def errors_are_the_clients_own_exceptions(client, server):
     image = [{"role": "user", "content": [{"type": "input_image", "image_url": "data:image/png;base64,AAAA"}]}]
@@ -272,11 +260,17 @@ def errors_are_the_clients_own_exceptions(client, server):
             assert error.request_id.startswith("req_")
 
 
+@check
+def every_reply_was_strictly_of_the_clients_types(client, server):
+    server.wire.check(at_least=80)
+
+
 def main():
     if len(sys.argv) != 2:
         raise SystemExit(__doc__)
-    server = Server(sys.argv[1])
-    client = openai.OpenAI(base_url=server.url + "/v1", api_key="none", timeout=60, max_retries=0)
+    server = Server(sys.argv[1], Wire(openai_types()))
+    client = openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0,
+                           http_client=server.wire.client(openai.DefaultHttpxClient, timeout=60))
     return run_all(client, server, client="openai, Responses (Python)", packages=("openai",))
 
 

@@ -3,7 +3,8 @@
 //
 //   echo_server [PORT] [--context N] [--images]      prints its address to stderr; ends on SIGINT or SIGTERM
 //
-// With --images it takes images, and says how many there were and how many rows the last one has.
+// With --images it takes images, and says how many there were and how many rows the last one has. Where an answer has
+// the word |FAIL|, the engine fails.
 #include <fmt/format.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
@@ -100,12 +101,18 @@ class EchoService : public engine::Service {
       text = fmt::format("{} images, the last of {} by {} rows: {}", images.size(), images.back().height,
                          images.back().width, text);
     }
+    const size_t failure = text.find("|FAIL|");
+    if (failure != std::string::npos) text.resize(failure);
     for (size_t begin = 0; begin < text.size() && usage.completion_tokens < limit; ++usage.completion_tokens) {
       const size_t end = end_of_piece(text, begin);
       engine::Event event = text_event(text.substr(begin, end - begin));
       event.tokens = {0};
       stream->push(std::move(event));
       begin = end;
+    }
+    if (failure != std::string::npos) {
+      stream->push(failed_event(Error(ErrorCode::kInternal, "engine failed")));
+      return stream;
     }
     const bool is_cut = usage.completion_tokens >= limit;
     stream->push(last_event(is_cut ? engine::FinishReason::kLength : engine::FinishReason::kStop, usage));
