@@ -1,6 +1,7 @@
 // /v1/models and /v1/chat/completions: bodies, chunks, errors. Spec api sections 2 and 3.
 #include <fmt/format.h>
 
+#include "grammar/matcher.h"
 #include "server/server_fixture.h"
 
 namespace tempo9::testing {
@@ -288,6 +289,19 @@ TEST_F(ServerTest, ToolsAreRenderedAndToolChoiceNoneLeavesThemOut) {
   EXPECT_EQ(prompt_of(R"(,"tool_choice":"none")").find("tools"), std::string::npos);
 }
 
+TEST_F(ServerTest, ASchemaBesideJsonObjectHoldsTheAnswer) {
+  service_.answer_with({"x"});
+  const auto takes = [&](std::string_view fields, std::string_view text) {
+    EXPECT_EQ(chat(chat_body(fmt::format(R"("response_format":{{"type":"json_object"{}}})", fields))).status, 200);
+    grammar::Matcher matcher(service_.next_stream()->request.constraint.grammar);
+    return matcher.accept(text) && matcher.can_end();
+  };
+  EXPECT_TRUE(takes("", R"({"a":1})"));
+  EXPECT_TRUE(takes(R"(,"schema":null)", R"({"a":1})"));
+  EXPECT_TRUE(takes(R"(,"schema":{"const":"42"})", R"("42")"));
+  EXPECT_FALSE(takes(R"(,"schema":{"const":"42"})", R"({"a":1})"));
+}
+
 // F08 and the table of spec api 2.3.
 struct BadBody {
   const char* body;
@@ -355,6 +369,9 @@ const BadBody kBadBodies[] = {
     {"{" MSG R"(,"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"nothing"}}}],)"
      R"("tool_choice":"required"})",
      "invalid_schema", "tools"},
+    {"{" MSG R"(,"response_format":{"type":"json_object","schema":123}})", "invalid_type", "response_format.schema"},
+    {"{" MSG R"(,"response_format":{"type":"json_object","schema":{"type":"hiccup"}}})", "invalid_schema",
+     "response_format"},
     {"{" MSG R"(,"response_format":{"type":"yaml"}})", "invalid_value", "response_format.type"},
     {"{" MSG R"(,"modalities":["text","audio"]})", "unsupported_parameter", "modalities"},
     {"{" MSG R"(,"continue_final_message":true})", "invalid_value", "continue_final_message"},

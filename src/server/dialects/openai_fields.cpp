@@ -70,7 +70,10 @@ void read_openai_response_format(FieldReader& fields, ChatRequest& request) {
   const auto type = format.find_string("type");
   if (!type || *type == "text") return;
   if (*type == "json_object") {
-    request.output_schema = OutputSchema{.schema = {{"type", "object"}}, .is_strict = false};
+    // With a schema beside it, as other local servers take it: left out, the answer would be held to less than was
+    // asked.
+    const Json* schema = format.find_object("schema");
+    request.output_schema = OutputSchema{.schema = schema ? *schema : Json{{"type", "object"}}, .is_strict = false};
   } else if (*type == "json_schema") {
     FieldReader described = format.nested("json_schema");
     const Json* schema = described.find_object("schema");
