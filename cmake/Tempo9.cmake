@@ -28,7 +28,7 @@ if(TEMPO9_SANITIZE)
   # Checks stay on, so no NDEBUG. Lines are enough for a report; all of -g doubles the time to compile, and so does -O1
   # in place of -Og. The optimiser guesses wrongly about what is initialised between the sanitizers' checks.
   set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-Og -g1")
-  add_compile_options(-Wno-maybe-uninitialized)
+  add_compile_options($<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   add_compile_options(-fsanitize=${TEMPO9_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${TEMPO9_SANITIZE})
 endif()
