@@ -34,7 +34,7 @@ Result<void> check_prompt(const Request& request, int64_t context_length, int64_
   }
   for (const int32_t id : request.prompt) {
     if (id < 0 || id >= n_vocab) {
-      return fail(ErrorCode::kInvalidInput, fmt::format("token id {} is not in the vocabulary of {}", id, n_vocab));
+      return invalid("prompt", fmt::format("token id {} is not in the vocabulary of {}", id, n_vocab));
     }
   }
   return {};

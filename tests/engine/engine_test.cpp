@@ -597,8 +597,10 @@ TEST_F(EngineTest, RefusesWhatCannotBeServed) {
   EXPECT_EQ(overflow.message(),
             "This model's maximum context length is 64 tokens. However, your messages resulted in 64 tokens.");
   EXPECT_EQ(error_of(request({})).code(), ErrorCode::kInvalidInput);
-  EXPECT_EQ(error_of(request({2, 64})).code(), ErrorCode::kInvalidInput);
-  EXPECT_EQ(error_of(request({-1})).code(), ErrorCode::kInvalidInput);
+  for (const int32_t id : {64, -1}) {
+    EXPECT_EQ(error_of(request({2, id})).code(), ErrorCode::kInvalidInput);
+    EXPECT_EQ(error_of(request({2, id})).field(), "prompt");
+  }
   EXPECT_EQ(error_of(request({2}, -1)).field(), "max_tokens");
   const auto field_of = [&](auto&& change) {
     Request r = request({2});

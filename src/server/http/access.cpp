@@ -107,7 +107,7 @@ bool may_ask(const Request& request, std::string_view own_name) {
 
 std::vector<Header> cors_headers(const Request& request) {
   const std::string_view origin = request.header("Origin");
-  if (origin.empty()) return {};
+  if (origin.empty() || !is_allowed_origin(origin)) return {};
   return {{"Access-Control-Allow-Origin", std::string(origin)},
           {"Vary", "Origin"},
           {"Access-Control-Expose-Headers", "x-request-id, request-id"}};

@@ -20,7 +20,8 @@ bool is_allowed_origin(std::string_view origin);
 // Both checks on a request. Several Host or Origin headers must all pass.
 bool may_ask(const Request& request, std::string_view own_name);
 
-// What every response to a request with an allowed origin carries; empty without an Origin header.
+// What every response to a request with an allowed origin carries; empty without an Origin header, and for a foreign
+// one.
 std::vector<Header> cors_headers(const Request& request);
 // What the answer to a preflight adds to that.
 std::vector<Header> preflight_headers(const Request& request);
