@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Faults that people reported of other servers, tried on tempo9: tool calls, templates, reasoning, structured output,
-sampling (groups a, b, i, j, k).
+"""Faults that people reported of other servers, tried on tempo9: tool calls, templates, APIs and clients, load and bad
+input, reasoning, structured output, sampling (groups a, b, d, f, i, j, k; d and f are in lib/).
 
     harness/field_reports.py [--binary PATH] [--only ID,ID] [--shared DIR]
 
 Serves the trained qwen35 of DIR/models (thinking, XML calls) and SmolLM2; what needs no model goes through `tempo9 parse`
 and `tempo9 render`, with templates of DIR/templates. DIR defaults to ../shared. Prints a table: what was tried, PASS,
-FAIL, or GAP for what is known not to be there, with the reason. Exit code 1 when something FAILs.
+FAIL, or GAP for what is known not to be there, with the reason. Exit code 1 when something FAILs. Beside the binary
+there must be echo_server, of the tests.
 """
 import argparse
 import concurrent.futures
@@ -18,178 +19,36 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "harness" / "lib"))
 
-from served import Served  # noqa: E402
-
-REPORTS = []
-
-
-class Gap(Exception):
-    pass
-
-
-def report(id, what):
-    def add(function):
-        REPORTS.append((id, what, function))
-        return function
-    return add
-
-
-def same(got, expected):
-    assert got == expected, f"{got!r} instead of {expected!r}"
-
-
-class Server(Served):
-    def __init__(self, binary, model, *flags):
-        self.file = tempfile.NamedTemporaryFile("w+", suffix=".log")
-        super().__init__(binary, model, self.file.name, *flags)
-
-    def post(self, body, path="/v1/chat/completions"):
-        """(status, JSON or text)."""
-        request = urllib.request.Request(self.url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
-        try:
-            with urllib.request.urlopen(request, timeout=600) as reply:
-                status, text = reply.status, reply.read().decode()
-        except urllib.error.HTTPError as error:
-            status, text = error.code, error.read().decode()
-        try:
-            return status, json.loads(text)
-        except ValueError:
-            return status, text
-
-    def chat(self, messages, **fields):
-        """The choice of a good answer; of a stream what its chunks make."""
-        if isinstance(messages, str):
-            messages = [{"role": "user", "content": messages}]
-        status, answer = self.post({"messages": messages, "temperature": 0, "max_tokens": 200, **fields})
-        assert status == 200, f"{status}: {answer}"
-        return joined(answer) if isinstance(answer, str) else answer["choices"][0]
-
-    def gaps(self, body):
-        """Seconds between the events of a stream."""
-        request = urllib.request.Request(self.url + "/v1/chat/completions", json.dumps({**body, "stream": True}).encode(),
-                                         {"Content-Type": "application/json"})
-        times = [time.monotonic()]
-        with urllib.request.urlopen(request, timeout=600) as reply:
-            for line in reply:
-                if line.strip():
-                    times.append(time.monotonic())
-        return [b - a for a, b in zip(times, times[1:])]
-
-
-def chunks_of(stream):
-    return [json.loads(line[6:]) for line in stream.splitlines() if line.startswith("data: {")]
-
-
-def joined(stream):
-    message, finish, logprobs = {"role": "assistant", "content": "", "reasoning_content": "", "tool_calls": []}, None, []
-    for chunk in chunks_of(stream):
-        for choice in chunk["choices"]:
-            delta = choice["delta"]
-            for key in ("content", "reasoning_content"):
-                message[key] += delta.get(key) or ""
-            for call in delta.get("tool_calls") or []:
-                if call["index"] == len(message["tool_calls"]):
-                    message["tool_calls"].append({**call, "function": {**call["function"], "arguments": ""}})
-                message["tool_calls"][-1]["function"]["arguments"] += call["function"].get("arguments") or ""
-            finish = choice["finish_reason"] or finish
-            logprobs += (choice.get("logprobs") or {}).get("content") or []
-    for key in ("content", "reasoning_content", "tool_calls"):
-        message[key] = message[key] or None
-    return {"message": message, "finish_reason": finish, "logprobs": {"content": logprobs} if logprobs else None}
-
-
-def tool(name="weather", strict=False, required=("city",), **properties):
-    properties = properties or {"city": {"type": "string"}, "days": {"type": "integer"}}
-    function = {"name": name, "description": f"The {name}.", "parameters": {
-        "type": "object", "properties": properties, "required": list(required)}}
-    return {"type": "function", "function": {**function, "strict": True} if strict else function}
-
-
-def schema_format(schema, strict=False):
-    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": strict}}
-
-
-def is_valid(text, schema):
-    import jsonschema
-    jsonschema.Draft202012Validator(schema).validate(json.loads(text))
-
-
-class Tools:
-    """tempo9 parse and render."""
-
-    def __init__(self, binary, shared):
-        self.binary, self.shared = binary, shared
-
-    def run(self, *arguments, text=""):
-        return subprocess.run([self.binary, *arguments], input=text.encode(), capture_output=True,
-                              env={**os.environ, "TZ": os.environ.get("TZ", "UTC")})
-
-    def parse(self, dialect, text, tools=None, **options):
-        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-            json.dump(tools if tools is not None else [tool(), tool("write", text={"type": "string"}, required=["text"])],
-                      file)
-            file.flush()
-            flags = [f"--{key}={value}" for key, value in options.items()]
-            results = []
-            for chunk in (0, 1, 3):
-                cut = [f"--chunk={chunk}"] if chunk else []
-                out = self.run("parse", "--dialect", dialect, "--tools", file.name, *flags, *cut, text=text)
-                assert out.returncode == 0, out.stderr.decode()
-                results.append(json.loads(out.stdout))
-        assert all(r == results[0] for r in results), "cuts matter"
-        return results[0]
-
-    def xml_value(self, value, **schema):
-        text = f"<tool_call>\n<function=f>\n<parameter=v>\n{value}\n</parameter>\n</function>\n</tool_call>"
-        parsed = self.parse("qwen-xml", text, [tool("f", required=["v"], v=schema)])
-        same(len(parsed["calls"]), 1)
-        return json.loads(parsed["calls"][0]["arguments_json"])["v"]
-
-    def render(self, template, body, status=0):
-        if not isinstance(template, pathlib.Path):
-            with tempfile.NamedTemporaryFile("w", suffix=".jinja") as file:
-                file.write(template)
-                file.flush()
-                out = self.run("render", "--template", file.name, text=json.dumps(body))
-        else:
-            out = self.run("render", "--template", template, text=json.dumps(body))
-        same(out.returncode, status)
-        return out.stdout.decode() if status == 0 else out.stderr.decode()
-
-
-def call(name="weather", arguments='{"city":"Ulm"}', id="c1"):
-    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
-
-
-def loop(arguments='{"city":"Ulm"}', content="", ids=("c1",), **more):
-    """A conversation with calls and their results."""
-    return [{"role": "user", "content": "The weather in Ulm?"},
-            {"role": "assistant", "content": content, "tool_calls": [call(arguments=arguments, id=id) for id in ids], **more},
-            *({"role": "tool", "tool_call_id": id, "content": "sunny"} for id in ids)]
-
-
-TOOL_PROMPT = "Call weather with city Oslo and days 3."
-FORCED = {"tools": [tool()], "tool_choice": "required"}
-
+from reports import (FORCED, REPORTS, TOOL_PROMPT, Gap, Server, Tools, is_valid, loop, questions, report,  # noqa: E402
+                     same, schema_format, tool)
+import reports_api  # noqa: E402, F401: group d
+import reports_load  # noqa: E402, F401: group f
 
 # --- (a) tool calls
 
 @report("A01", "type of the arguments in each dialect")
 def a01(t, h, q):
-    for server in (h, q):
-        choice = server.chat(TOOL_PROMPT, **FORCED)
-        assert isinstance(choice["message"]["tool_calls"][0]["function"]["arguments"], str)
-        status, answer = server.post({"max_tokens": 200, "messages": [{"role": "user", "content": TOOL_PROMPT}],
-                                      "tools": [{"name": "weather", "input_schema": tool()["function"]["parameters"]}],
-                                      "tool_choice": {"type": "any"}}, "/v1/messages")
+    parameters = tool()["function"]["parameters"]
+    more = {"/v1/chat/completions": FORCED,
+            "/v1/responses": {"tools": [{"type": "function", "name": "weather", "parameters": parameters}], "tool_choice": "required"},
+            "/v1/messages": {"tools": [{"name": "weather", "input_schema": parameters}], "tool_choice": {"type": "any"}},
+            "/api/chat": {"tools": [tool()]}}
+    found = {
+        "/v1/chat/completions": lambda a: [c["function"]["arguments"] for c in a["choices"][0]["message"]["tool_calls"]],
+        "/v1/responses": lambda a: [i["arguments"] for i in a["output"] if i["type"] == "function_call"],
+        "/v1/messages": lambda a: [b["input"] for b in a["content"] if b["type"] == "tool_use"],
+        "/api/chat": lambda a: [c["function"]["arguments"] for c in a["message"].get("tool_calls", [])]}
+    for path, body in questions(TOOL_PROMPT).items():
+        status, answer = h.post({**body, **more[path], "think": False}, path)
         same(status, 200)
-        assert isinstance([b for b in answer["content"] if b["type"] == "tool_use"][0]["input"], dict)
+        kind = str if path.startswith(("/v1/chat", "/v1/resp")) else dict
+        arguments = found[path](answer)
+        assert arguments and all(isinstance(a, kind) for a in arguments), answer
+        same(h.post({**body, **more[path], "stream": True}, path)[0], 200)
 
 
 @report("A03", "ids of 50 tool turns")
@@ -445,6 +304,11 @@ def i03(t, h, q):
         raise Gap("a closing tag that a thought spells in ordinary tokens ends it: parsers see text, not tokens")
 
 
+@report("I04", "a mode without reasoning told apart")
+def i04(t, h, q):
+    raise Gap("there is none: reasoning is always told from content")
+
+
 @report("I05", "reasoning of a tool loop comes back into the prompt")
 def i05(t, h, q):
     template = t.shared / "templates/Qwen3.5-4B.jinja"
@@ -654,10 +518,12 @@ def k10(t, h, q):
 
 @report("K11", "the limit is said")
 def k11(t, h, q):
+    said = {"/v1/chat/completions": '"finish_reason":"length"', "/v1/responses": '"incomplete_details":{"reason":"max_output_tokens"}',
+            "/v1/messages": '"stop_reason":"max_tokens"', "/api/chat": '"done_reason":"length"'}
     for stream in (False, True):
-        same(q.chat("Tell me a story.", max_tokens=5, stream=stream)["finish_reason"], "length")
-    status, answer = q.post({"max_tokens": 5, "messages": [{"role": "user", "content": "Tell me a story."}]}, "/v1/messages")
-    same((status, answer["stop_reason"]), (200, "max_tokens"))
+        for path, body in questions("Tell me a story.", 5, stream).items():
+            status, _, data = q.raw(path, json.dumps(body).encode())
+            assert status == 200 and said[path] in data.decode().replace(": ", ":"), (path, data)
 
 
 @report("K13", "prompt and limit above the window")
@@ -674,9 +540,20 @@ def k13(t, h, q):
 
 @report("K14", "odd values of max_tokens")
 def k14(t, h, q):
-    for value, expected in ((-1, 400), (0, 400), ("10", 400), (1.5, 400), (None, 200), (10**9, 200)):
-        status, answer = q.post({"messages": [{"role": "user", "content": "Hi"}], "max_tokens": value, "temperature": 0, "stop": [" "]})
-        assert status == expected, (value, status, answer)
+    def asked(path, value):
+        body = {**questions("Hi", 1)[path], "stop": [" "]}
+        if path == "/api/chat":
+            body["options"] = {"temperature": 0, "stop": [" "], "num_predict": value}
+        else:
+            body["max_output_tokens" if path == "/v1/responses" else "max_tokens"] = value
+        return q.post(body, path)
+
+    expected = {-1: 400, 0: 400, "10": 400, 1.5: 400, None: 200, 10**9: 200}
+    differs = {("/v1/messages", None): 400, ("/api/chat", -1): 200, ("/api/chat", 0): 200}  # required; Ollama's have meanings
+    for path in questions("Hi"):
+        for value, status in expected.items():
+            got, answer = asked(path, value)
+            assert got == differs.get((path, value), status), (path, value, got, answer)
 
 
 def main():
@@ -688,11 +565,12 @@ def main():
     small = subprocess.run([ROOT / "scripts/fetch-model", "smollm2"], capture_output=True, text=True, check=True).stdout.strip()
     tools = Tools(options.binary, options.shared)
     tools.small_model = small
-    h = Server(options.binary, options.shared / "models/tempo9-tiny-qwen35-mtp.Q8_0.gguf")
+    tools.hybrid_model = options.shared / "models/tempo9-tiny-qwen35-mtp.Q8_0.gguf"
+    h = Server(options.binary, tools.hybrid_model)
     q = Server(options.binary, small)
     n_failed = 0
     print("| report | tried | result |\n|---|---|---|")
-    for id, what, function in REPORTS:
+    for id, what, function in sorted(REPORTS, key=lambda one: one[0]):
         if options.only and id not in options.only.split(","):
             continue
         try:
