@@ -8,9 +8,9 @@ with its own checker; nothing is read more leniently than it does. Default model
 ../shared/models/*Q8_0*. Under DIR/MODEL: result/ and score/ of the evaluator, requests.jsonl (every request with its
 answer as it went over the wire and the model's raw text), server.log.
 
-Then each failure is looked at for a cause on this side of the API: a value of the wrong type that its text could have
-been converted from, a call in the raw text that the answer does not have, an error of the server. Those are printed in
-full and make the exit code 1; the others are the model's.
+Then causes on this side of the API are looked for: a value of a wrong type whose raw text has the right one, a value of
+any call that its raw text does not say (lib/raw_calls.py reads it on its own), a call in the raw text that the answer does
+not have, an error of the server. Those are printed in full and make the exit code 1; other failures are the model's.
 """
 import argparse
 import collections
@@ -29,6 +29,7 @@ import urllib.request
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "harness" / "lib"))
 
+import raw_calls  # noqa: E402
 from served import Served, default_models, inspect, template_flags  # noqa: E402
 
 VENV = ROOT / "build/bfcl-venv"
@@ -137,10 +138,6 @@ def evaluate(python, server, name, folder, ids, options):
 # --- what became of the cases
 
 CALL_MARKS = ("<tool_call>", "<function=", "[TOOL_CALLS]", "<|tool_call>", "to=functions.")
-CONVERTIBLE = {"int": r"[+-]?\d+", "integer": r"[+-]?\d+", "float": r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?",
-               "bool": r"(?i:true|false)", "boolean": r"(?i:true|false)", "list": r"\s*\[.*\]\s*", "tuple": r"\s*\[.*\]\s*",
-               "array": r"\s*\[.*\]\s*", "dict": r"\s*\{.*\}\s*", "object": r"\s*\{.*\}\s*"}
-
 
 def our_fault(failure, exchange):
     """Why the failure may not be the model's; None when it is."""
@@ -161,12 +158,39 @@ def our_fault(failure, exchange):
     n_marks = max(raw.count(mark) for mark in CALL_MARKS)
     if n_marks > len(calls):
         return f"{n_marks} calls are marked in the raw text, {len(calls)} in the answer"
-    for error in failure.get("error") or []:
-        found = re.search(r"Expected type (\w+), got (\w+)\. Parameter value: (.*?)\.?$", str(error))
-        if found and found[2] == "str" and re.fullmatch(CONVERTIBLE.get(found[1].lower(), r"(?!)"),
-                                                        found[3].strip("'\""), re.DOTALL):
-            return f"a text that could be converted: {error}"
-    return None
+    return next(filter(None, (wrong_type(error, raw) for error in failure.get("error") or [])), None)
+
+
+WRONG_TYPE = re.compile(r"parameter '?(.+?)'?\. Expected (?:outer )?type (\w+)")
+
+
+def wrong_type(error, raw):
+    """Why a value of a wrong type may not be the model's: its raw text has the type, or is not to be found."""
+    found = WRONG_TYPE.search(str(error))
+    if not found:
+        return None
+    written = raw_calls.values_of(raw).get(found[1])
+    if not written:
+        return f"no raw value to compare with: {error}"
+    if "Nested type" in str(error):
+        return None  # the list is one; what is in it is compared by changed_values
+    texts = (one if isinstance(one, str) else json.dumps(one) for one in written)
+    return next((f"raw {one!r} has the type: {error}" for one in texts if raw_calls.is_convertible(one, found[2])), None)
+
+
+def changed_values(exchange):
+    """What was delivered and is not in the raw text, over all calls of an answer."""
+    if exchange["status"] != 200:
+        return
+    raw = raw_calls.values_of(exchange["raw"] or "")
+    for call in exchange["answer"]["choices"][0]["message"].get("tool_calls") or []:
+        try:
+            arguments = json.loads(call["function"]["arguments"])
+        except ValueError:
+            continue  # cut; told of elsewhere when it is not
+        for name, value in arguments.items():
+            if not any(raw_calls.is_value_of(value, one) for one in raw.get(name, [])):
+                yield f"{call['function']['name']}.{name} was delivered as {value!r}"
 
 
 def failures_of(folder):
@@ -197,9 +221,14 @@ def report(name, folder, exchanges):
             exchange = find_exchange(exchanges, failure)
             if why := our_fault(failure, exchange):
                 faults.append((failure["id"], why, exchange))
+    n_types = sum(bool(WRONG_TYPE.search(str(e))) for _, _, failed in failures_of(folder) for f in failed
+                  for e in f.get("error") or [])
+    n_calls = sum(len(e["answer"]["choices"][0]["message"].get("tool_calls") or []) for e in exchanges if e["status"] == 200)
+    faults += [(e["id"], why, e) for e in exchanges for why in changed_values(e)]
     n_cut = sum(e["status"] == 200 and e["answer"]["choices"][0]["finish_reason"] == "length" for e in exchanges)
     print(f"\n{len(exchanges)} requests, {sum(e['status'] != 200 for e in exchanges)} with an error status, "
-          f"{n_cut} answers cut by max_tokens; {len(faults)} failures to look at")
+          f"{n_cut} answers cut by max_tokens; every value of {n_calls} calls compared with the raw text, and {n_types} values of "
+          f"a wrong type; {len(faults)} to look at")
     for case, why, exchange in faults:
         raw = exchange and exchange["raw"]
         answer = exchange and (exchange["answer"].get("choices") or [exchange["answer"]])[0]
