@@ -51,7 +51,9 @@ def openai_types():
 OPENAI_MORE = frozenset({
     ("Response", "store"), ("ResponseCustomToolCall", "status"), ("ResponseFunctionCallArgumentsDoneEvent", "name"),
     ("Logprob", "bytes"), ("LogprobTopLogprob", "bytes"),
-    ("ChatCompletionMessage", "reasoning_content"), ("ChoiceDelta", "reasoning_content")})
+    ("ChatCompletionMessage", "reasoning_content"), ("ChoiceDelta", "reasoning_content"),
+    *(("Model", name) for name in ("type", "display_name", "created_at", "context_length", "max_model_len")),
+    *(("Models", name) for name in ("has_more", "first_id", "last_id"))})
 
 
 def anthropic_types():
