@@ -33,7 +33,7 @@ def json_objects(text):
 def values_of(raw):
     """{parameter: [what the raw text has for it]}: texts as they stand in XML, JSON values as they are."""
     values = collections.defaultdict(list)
-    for name, text in re.findall(r"<parameter=([^>]+)>\n?(.*?)\n?</parameter>", raw, re.DOTALL):
+    for name, text in re.findall(r"<parameter=([^>\n]+)>\n?(.*?)\n?</parameter>", raw, re.DOTALL):
         values[name.strip()].append(text)
     for value in json_objects(raw):
         arguments = value.get("arguments", value.get("parameters", value))
