@@ -16,22 +16,11 @@ namespace {
 constexpr size_t kMostCacheBytes = size_t{256} << 20;
 constexpr size_t kCacheShare = 8;
 
-// Rows of an image see each other in both directions (spec models 13.4), which the engine cannot do yet.
-bool sees_both_ways(const gguf::File& file, const models::ModelInfo& info) {
-  if (info.architecture == "gemma3") return true;
-  const auto per_layer = file.metadata().find_int("gemma4.embedding_length_per_layer_input");
-  return info.architecture == "gemma4" && (!per_layer || per_layer->value_or(0) == 0);
-}
-
 Result<chat::ImageMarkup> check_model(const ServedModel& served) {
   auto markup = chat::find_image_markup(*served.tokenizer);
   if (!markup) {
     return fail(ErrorCode::kUnsupported,
                 fmt::format("--tower: {} takes no images: its vocabulary has no tokens for them", served.name));
-  }
-  if (sees_both_ways(*served.file, served.model.info)) {
-    return fail(ErrorCode::kUnsupported,
-                fmt::format("--tower: {} looks at images in both directions, which is not implemented", served.name));
   }
   return *std::move(markup);
 }

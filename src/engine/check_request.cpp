@@ -71,9 +71,9 @@ Result<void> check_stops(const std::vector<std::string>& stops) {
 
 }  // namespace
 
-Result<void> check_request(const Request& request, int64_t context_length, int64_t n_vocab, int64_t embedding_cols) {
+Result<void> check_request(const Request& request, int64_t context_length, int64_t n_vocab, const ImageLimits& images) {
   T9_TRY_VOID(check_prompt(request, context_length, n_vocab));
-  T9_TRY_VOID(check_images(request.images, std::ssize(request.prompt), embedding_cols));
+  T9_TRY_VOID(check_images(request.images, std::ssize(request.prompt), images));
   T9_TRY_VOID(check_sampling(request.sampling, n_vocab));
   T9_TRY_VOID(check_stops(request.stop));
   if (request.constraint.grammar && request.ignore_end) {

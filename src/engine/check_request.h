@@ -5,12 +5,13 @@
 #include <cstdint>
 
 #include "base/result.h"
+#include "engine/prompt_images.h"
 #include "engine/request.h"
 
 namespace tempo9::engine {
 
 // Errors: kInvalidInput; with overflow() and reason "context_length_exceeded" when the prompt leaves no room for one
 // token.
-Result<void> check_request(const Request& request, int64_t context_length, int64_t n_vocab, int64_t embedding_cols);
+Result<void> check_request(const Request& request, int64_t context_length, int64_t n_vocab, const ImageLimits& images);
 
 }  // namespace tempo9::engine

@@ -80,6 +80,12 @@ std::string_view name_of(const kv::Difference& difference, int64_t n_reused, con
   return is_early ? "header" : "edit";
 }
 
+// An image that has to be read in one pass fits beside all sequences that decode.
+int64_t max_image_rows(const models::Model& model, const EngineOptions& options) {
+  if (!model.info.sees_whole_images) return INT64_MAX;
+  return std::min(models::most_image_rows(model), options.max_step_rows - options.max_batch);
+}
+
 class EngineThread final : public Engine {
  public:
   EngineThread(const models::Model& model, const tokenizer::Tokenizer& tokenizer, const EngineOptions& options,
@@ -89,8 +95,9 @@ class EngineThread final : public Engine {
         tokenizer_(tokenizer),
         cache_(std::move(cache)),
         context_length_(memory.context_length),
-        embedding_cols_(models::embedding_cols(model.program)),
-        is_spatial_(!model.program.rope_axes.empty()),
+        image_limits_{.embedding_cols = models::embedding_cols(model.program),
+                      .max_rows = max_image_rows(model, options)},
+        image_rules_{.is_spatial = !model.program.rope_axes.empty(), .sees_whole = model.info.sees_whole_images},
         idle_return_(options.idle_return),
         scheduler_({.max_batch = options.max_batch,
                     .max_step_rows = options.max_step_rows,
@@ -159,8 +166,8 @@ class EngineThread final : public Engine {
   const tokenizer::Tokenizer& tokenizer_;
   const std::unique_ptr<kv::Cache> cache_;
   const int64_t context_length_;
-  const int64_t embedding_cols_;  // of an image's rows
-  const bool is_spatial_;         // positions have three parts
+  const ImageLimits image_limits_;
+  const ImageRules image_rules_;
   const std::chrono::milliseconds idle_return_;
   const std::shared_ptr<Waker> waker_ = std::make_shared<Waker>();
 
@@ -215,7 +222,7 @@ std::unique_ptr<Sequence> EngineThread::make_sequence(Request request) {
                                              .client = std::move(request.client),
                                              .tokens = std::move(request.prompt),
                                              .keys = std::move(keys),
-                                             .images = PromptImages(std::move(request.images), is_spatial_),
+                                             .images = PromptImages(std::move(request.images), image_rules_),
                                              .n_prompt = n_prompt,
                                              .max_tokens = max_tokens,
                                              .n_reserved = n_prompt + std::min(max_tokens, kReservedAnswer),
@@ -244,7 +251,7 @@ const GrammarTokens& EngineThread::grammar_tokens() {
 }
 
 Result<std::shared_ptr<Stream>> EngineThread::submit(Request request) {
-  T9_TRY_VOID(check_request(request, context_length_, model_.info.n_vocab, embedding_cols_));
+  T9_TRY_VOID(check_request(request, context_length_, model_.info.n_vocab, image_limits_));
   std::unique_ptr<Sequence> sequence = make_sequence(std::move(request));
   std::shared_ptr<Stream> stream = make_stream(sequence->events);
   {
@@ -347,7 +354,8 @@ std::vector<SequenceState> EngineThread::states() const {
                       .blocked = s->events->is_full(),
                       .waits = s->waits,
                       .n_drafts = std::ssize(s->drafts),
-                      .stop = s->stop});
+                      .stop = s->stop,
+                      .whole = s->images.whole()});
   }
   return states;
 }

@@ -19,15 +19,16 @@ int32_t key_of(const PromptImage& image, int64_t row) {
 
 }  // namespace
 
-PromptImages::PromptImages(std::vector<PromptImage> images, bool is_spatial) : is_spatial_(is_spatial) {
+PromptImages::PromptImages(std::vector<PromptImage> images, ImageRules rules) : rules_(rules) {
   int64_t slot = 0, position = 0;
   for (PromptImage& image : images) {
     Place place{.begin = image.begin, .end = image.begin + n_rows(image)};
     place.position = position + (image.begin - slot);
-    place.next = place.position + (is_spatial ? std::max(image.height, image.width) : place.end - place.begin);
+    place.next = place.position + (rules.is_spatial ? std::max(image.height, image.width) : place.end - place.begin);
     place.image = std::move(image);
     slot = place.end;
     position = place.next;
+    if (rules.sees_whole) whole_.push_back({place.begin, place.end});
     images_.push_back(std::move(place));
   }
 }
@@ -51,14 +52,19 @@ RowPosition PromptImages::position_at(int64_t slot) const {
     return RowPosition{p, p, p};
   };
   const Place* place = place_before(slot);
-  if (!place || !is_spatial_) return same(slot);
+  if (!place || !rules_.is_spatial) return same(slot);
   if (slot >= place->end) return same(place->next + slot - place->end);
   const auto first = static_cast<int32_t>(place->position);
   const auto row = static_cast<int32_t>(slot - place->begin);
   return {first, first + row / place->image.width, first + row % place->image.width};
 }
 
-Result<void> check_images(std::span<const PromptImage> images, int64_t n_prompt, int64_t embedding_cols) {
+int64_t PromptImages::visible_end(int64_t slot) const {
+  const Place* place = rules_.sees_whole ? place_before(slot) : nullptr;
+  return place && slot < place->end ? place->end : slot + 1;
+}
+
+Result<void> check_images(std::span<const PromptImage> images, int64_t n_prompt, const ImageLimits& limits) {
   int64_t end = 0;
   for (const PromptImage& image : images) {
     const int64_t n = image.height > 0 && image.width > 0 ? n_rows(image) : 0;
@@ -69,9 +75,14 @@ Result<void> check_images(std::span<const PromptImage> images, int64_t n_prompt,
                               image.height, image.width, image.begin, n_prompt, end));
     }
     const int64_t n_values = image.rows ? std::ssize(*image.rows) : 0;
-    if (n_values != n * embedding_cols) {
+    if (n_values != n * limits.embedding_cols) {
       return fail(ErrorCode::kInvalidInput, fmt::format("an image of {} rows has {} values, the model takes {} a row",
-                                                        n, n_values, embedding_cols));
+                                                        n, n_values, limits.embedding_cols));
+    }
+    if (n > limits.max_rows) {
+      return fail(ErrorCode::kInvalidInput,
+                  fmt::format("an image of {} rows: the model looks at an image as a whole, of {} rows at most", n,
+                              limits.max_rows));
     }
     end = image.begin + n;
   }

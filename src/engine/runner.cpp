@@ -30,6 +30,7 @@ void Runner::gather(const StepPlan& plan, std::span<const std::unique_ptr<Sequen
   tokens_.clear();
   sequences_.clear();
   slots_.clear();
+  visible_ends_.clear();
   positions_.clear();
   embedding_of_row_.clear();
   n_embedded_ = 0;
@@ -42,6 +43,7 @@ void Runner::gather(const StepPlan& plan, std::span<const std::unique_ptr<Sequen
                                   : sequence.drafts[static_cast<size_t>(draft)]);
       sequences_.push_back(static_cast<int32_t>(ids_.size()));
       slots_.push_back(static_cast<int32_t>(slot));
+      visible_ends_.push_back(static_cast<int32_t>(sequence.images.visible_end(slot)));
       positions_.add(sequence.images.position_at(slot));
       gather_image_row(sequence.images.row_at(slot));
     }
@@ -73,6 +75,7 @@ Runner::Output Runner::run(const StepPlan& plan, std::span<const std::unique_ptr
   if (n_embedded_ > 0) {
     batch.embedding_of_row = embedding_of_row_;
     batch.embeddings = embeddings_.first(n_embedded_);
+    batch.visible_ends = visible_ends_;
   }
   const tensor::MatView<float> logits = logits_.first(batch.n_outputs());
   tensor::MatView<float> hidden;

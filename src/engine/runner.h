@@ -51,6 +51,7 @@ class Runner {
   std::vector<int32_t> tokens_;
   std::vector<int32_t> sequences_;
   std::vector<int32_t> slots_;
+  std::vector<int32_t> visible_ends_;
   RowPositions positions_;
   std::vector<int32_t> embedding_of_row_;
   int64_t n_embedded_ = 0;  // rows of embeddings_ in use

@@ -102,12 +102,32 @@ class Planner {
     for (const int32_t i : indices) {
       if (budget <= 0) return;
       if (!state(i).active) continue;
-      if (!find_pages(i, 1)) continue;
-      const int64_t n = std::min({budget, n_missing(state(i)), n_slots_at_hand(i), n_to_stop(state(i))});
+      const int64_t least = least_rows(state(i));
+      if (least > limits_.max_step_rows - plan_.n_decode_rows - plan_.n_prefill_rows) continue;
+      if (!find_pages(i, least)) continue;
+      const int64_t most = std::min({budget, n_missing(state(i)), n_slots_at_hand(i), n_to_stop(state(i))});
+      const int64_t n = std::max(least, before_whole(state(i), most));
       add_rows(i, n);
       plan_.n_prefill_rows += n;
       budget -= n;
     }
+  }
+
+  // The range that a step of `n` rows would end inside of; null: none.
+  static const tensor::IndexRange* range_at_end(const SequenceState& s, int64_t n) {
+    const int64_t end = s.n_computed + n;
+    const auto range = std::ranges::find_if(s.whole, [end](const auto& r) { return r.begin < end && end < r.end; });
+    return range == s.whole.end() ? nullptr : &*range;
+  }
+  // Rows that its next step has at least.
+  static int64_t least_rows(const SequenceState& s) {
+    const tensor::IndexRange* range = range_at_end(s, 1);
+    return range ? range->end - s.n_computed : 1;
+  }
+  // At most `n` rows, so that no range is cut; may be 0 or less.
+  static int64_t before_whole(const SequenceState& s, int64_t n) {
+    const tensor::IndexRange* range = range_at_end(s, n);
+    return range ? range->begin - s.n_computed : n;
   }
 
   // Rows that the sequence's own pages and the free ones have room for.

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "engine/step_plan.h"
+#include "tensor/views.h"
 
 namespace tempo9::engine {
 
@@ -20,6 +21,9 @@ struct SequenceState {
   bool waits = false;      // for a prompt that another reads: no rows of its own prompt
   int64_t n_drafts = 0;    // rows that it would like to have verified once it misses one token only
   int64_t stop = 0;        // no step reads its prompt across this token; 0: there is none
+  // Of its prompt, ascending: no step ends inside of these. REQUIRES: each at most max_step_rows - max_batch long, and
+  // no `stop` inside.
+  std::span<const tensor::IndexRange> whole = {};
 };
 
 struct SchedulerLimits {
@@ -43,6 +47,7 @@ class Scheduler {
   bool admits(std::span<const SequenceState> sequences, int64_t n_reserved) const;
 
   // `prefill_rows_beside_decode`: budget for prompt rows when another sequence decodes.
+  // What has to be read whole is, and goes beyond that budget where it must.
   // Every sequence that decodes gets its row, then its drafts where rows and free pages are left: nobody pauses for
   // them. The rest goes to the prompt with the fewest tokens left, where each 250
   // ms waited counts as one slice less.

@@ -105,8 +105,9 @@ class ImageEngine : public ::testing::TestWithParam<Case> {
     for (int i = 0; i < n_tokens; ++i) request.prompt.push_back(static_cast<int32_t>(random() % 480));
   }
 
-  // An image of made-up rows; equal seeds are the same image.
+  // An image of made-up rows; equal seeds are the same image. Smaller where the model takes none as large.
   void add_image(Request& request, int32_t height, int32_t width, uint32_t seed) const {
+    while (int64_t{height} * width > models::most_image_rows(model_)) --(height > width ? height : width);
     request.prompt.push_back(kBegin);
     PromptImage image{.begin = std::ssize(request.prompt), .height = height, .width = width};
     std::mt19937 random(seed);
@@ -200,7 +201,8 @@ TEST_P(ImageEngine, TogetherInPiecesAndPausedAnswerAsEachAlone) {
   const auto alone = bits_of(ask(*make_engine({.max_batch = 1, .kept_bytes = 0}), requests, /*together=*/false));
   EXPECT_NE(alone[0], alone[1]) << "the image makes a difference";
   EXPECT_EQ(bits_of(ask(*make_engine({.max_batch = 8}), requests, true)), alone);
-  EXPECT_EQ(bits_of(ask(*make_engine({.max_batch = 8, .max_step_rows = 11}), requests, true)), alone);
+  const int64_t few_rows = model_.info.sees_whole_images ? 8 + models::most_image_rows(model_) : 11;
+  EXPECT_EQ(bits_of(ask(*make_engine({.max_batch = 8, .max_step_rows = few_rows}), requests, true)), alone);
   EXPECT_EQ(bits_of(ask(*make_engine({.max_batch = 8, .max_step_rows = 64, .kv_tokens = 512}), requests, true)), alone);
 }
 
@@ -278,14 +280,21 @@ TEST_P(ImageEngine, ImagesThatDoNotFitAreRefused) {
   EXPECT_TRUE(refused([](Request& r) { r.images[0].width = -4; }));
   EXPECT_TRUE(refused([](Request& r) { r.images.push_back(r.images[0]); }));
   EXPECT_TRUE(refused([](Request& r) { r.prompt.resize(41 + 12); }));
+  if (!model_.info.sees_whole_images) return;
+  EXPECT_TRUE(refused([&](Request& r) {  // larger than the smallest window
+    r.images[0].height = 1;
+    r.images[0].width = 33;
+    r.images[0].rows = std::make_shared<const std::vector<float>>(static_cast<size_t>(33 * cols()), 0.5f);
+    add_text(r, 30, 3);
+  }));
 }
 
 TEST(PromptImages, PositionsAreThoseOfTheSpec) {
   const auto rows = std::make_shared<const std::vector<float>>(6, 0.0f);
   const std::vector<PromptImage> images = {{.begin = 3, .height = 2, .width = 3, .rows = rows, .digest = "a"},
                                            {.begin = 11, .height = 6, .width = 1, .rows = rows, .digest = "b"}};
-  ASSERT_TRUE(check_images(images, 18, 1).has_value());
-  const PromptImages spatial(images, true);
+  ASSERT_TRUE(check_images(images, 18, {.embedding_cols = 1}).has_value());
+  const PromptImages spatial(images, {.is_spatial = true});
   EXPECT_EQ(spatial.position_at(2), (RowPosition{2, 2, 2}));
   EXPECT_EQ(spatial.position_at(3), (RowPosition{3, 3, 3}));
   EXPECT_EQ(spatial.position_at(5), (RowPosition{3, 3, 5}));
@@ -295,10 +304,31 @@ TEST(PromptImages, PositionsAreThoseOfTheSpec) {
   EXPECT_EQ(spatial.position_at(16), (RowPosition{8, 13, 8}));
   EXPECT_EQ(spatial.position_at(17), (RowPosition{14, 14, 14}));
   EXPECT_EQ(spatial.position_at(100), (RowPosition{97, 97, 97}));
-  const PromptImages flat(images, false);
+  const PromptImages flat(images, {});
   EXPECT_EQ(flat.position_at(6), (RowPosition{6, 6, 6}));
   EXPECT_TRUE(flat.row_at(9).empty());
   EXPECT_EQ(flat.row_at(8).size(), 1u);
+}
+
+TEST(PromptImages, SomeModelsSeeThemWhole) {
+  const auto rows = std::make_shared<const std::vector<float>>(6, 0.0f);
+  const std::vector<PromptImage> images = {{.begin = 3, .height = 2, .width = 3, .rows = rows, .digest = "a"},
+                                           {.begin = 9, .height = 6, .width = 1, .rows = rows, .digest = "b"}};
+  const PromptImages causal(images, {});
+  const PromptImages whole(images, {.sees_whole = true});
+  EXPECT_TRUE(causal.whole().empty());
+  ASSERT_EQ(whole.whole().size(), 2u);
+  EXPECT_EQ(whole.whole()[1].begin, 9);
+  EXPECT_EQ(whole.whole()[1].end, 15);
+  const std::vector<int64_t> ends = {1, 2, 3, 9, 9, 9, 9, 9, 9, 15, 15, 15, 15, 15, 15, 16, 17};
+  for (int64_t slot = 0; slot < std::ssize(ends); ++slot) {
+    EXPECT_EQ(whole.visible_end(slot), ends[static_cast<size_t>(slot)]) << slot;
+    EXPECT_EQ(causal.visible_end(slot), slot + 1) << slot;
+  }
+  EXPECT_TRUE(check_images(images, 16, {.embedding_cols = 1, .max_rows = 6}).has_value());
+  const auto refused = check_images(images, 16, {.embedding_cols = 1, .max_rows = 5});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().message(), "an image of 6 rows: the model looks at an image as a whole, of 5 rows at most");
 }
 
 TEST(PromptImages, KeysTellImagesApart) {
@@ -322,7 +352,10 @@ INSTANTIATE_TEST_SUITE_P(Models, GoldenImageEngine,
                                            Case{"qwen2vl", "reference"}, Case{"qwen35-vl", "reference"}));
 INSTANTIATE_TEST_SUITE_P(Models, ImageEngine,
                          ::testing::Values(Case{"qwen2vl", "cpu"}, Case{"qwen3vl", "cpu"}, Case{"qwen35-vl", "cpu"},
-                                           Case{"qwen3vl", "reference"}, Case{"qwen35-vl", "reference"}));
+                                           Case{"qwen3vl", "reference"}, Case{"qwen35-vl", "reference"},
+                                           Case{"gemma3", "cpu"}, Case{"gemma4", "cpu"}, Case{"gemma4-e", "cpu"},
+                                           Case{"gemma4-moe", "cpu"}, Case{"gemma3", "reference"},
+                                           Case{"gemma4", "reference"}));
 
 }  // namespace
 }  // namespace tempo9::engine

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
 #include <random>
 #include <set>
 
@@ -74,6 +75,45 @@ TEST(Scheduler, ABlockedReaderPausesBeforeAYoungerOne) {
   const StepPlan plan = scheduler.plan(states, 40);
   EXPECT_EQ(plan.pause, (std::vector<int32_t>{0}));
   EXPECT_EQ(plan.rows.size(), 2u);
+}
+
+TEST(Scheduler, WhatIsReadWholeIsNeverCut) {
+  const Scheduler scheduler({.max_batch = 8, .max_step_rows = 100, .pages_total = 1000});
+  const std::vector<tensor::IndexRange> whole{{30, 90}, {90, 120}, {400, 401}};
+  const auto next = [&](int64_t n_computed, bool decodes, int64_t budget) {
+    std::vector<SequenceState> states{active(0, 500, n_computed)};
+    states[0].whole = whole;
+    if (decodes) states.push_back(active(1, 101, 100));
+    const StepPlan plan = scheduler.plan(states, budget);
+    EXPECT_EQ(plan.rows.size(), decodes ? 2u : 1u);
+    EXPECT_EQ(plan.n_prefill_rows, plan.rows.back().end - plan.rows.back().begin);
+    return plan.rows.back().end;
+  };
+  EXPECT_EQ(next(0, false, 8), 90) << "an image fits, the one after it does not";
+  EXPECT_EQ(next(0, true, 8), 8);
+  EXPECT_EQ(next(28, true, 8), 30) << "up to the image";
+  EXPECT_EQ(next(30, true, 8), 90) << "beyond the budget";
+  EXPECT_EQ(next(50, true, 8), 90) << "the rest of one whose first part was found";
+  EXPECT_EQ(next(90, true, 8), 120);
+  EXPECT_EQ(next(89, false, 8), 120);
+  EXPECT_EQ(next(120, false, 8), 220);
+  EXPECT_EQ(next(399, true, 1), 400);
+}
+
+TEST(Scheduler, WhatIsReadWholeWaitsForRowsAndTakesPages) {
+  const std::vector<tensor::IndexRange> whole{{10, 90}};
+  const Scheduler scheduler({.max_batch = 2, .max_step_rows = 100, .pages_total = 1000});
+  std::vector<SequenceState> states{active(0, 300, 210), active(1, 400, 10)};
+  states[1].whole = whole;
+  EXPECT_EQ(scheduler.plan(states, 40).rows, (std::vector<Rows>{{0, 210, 300, true}})) << "10 rows are left";
+  states[1].waited_ms = 2000.0;
+  EXPECT_EQ(scheduler.plan(states, 40).rows, (std::vector<Rows>{{1, 10, 110, false}}));
+  // Three pages, of which a younger one has two.
+  std::vector<SequenceState> tight{active(0, 95, 10), active(1, 200, 64)};
+  tight[0].whole = whole;
+  const StepPlan plan = Scheduler({.max_batch = 2, .max_step_rows = 100, .pages_total = 3}).plan(tight, 40);
+  EXPECT_EQ(plan.pause, (std::vector<int32_t>{1}));
+  EXPECT_EQ(plan.rows, (std::vector<Rows>{{0, 10, 95, true}}));
 }
 
 TEST(Scheduler, DraftsGetTheRowsAndPagesThatAreLeft) {
@@ -152,9 +192,30 @@ class Simulation {
       const int64_t n_reserved = n_prompt + std::min<int64_t>(n_answer, 16);
       if (!scheduler.admits(states_, n_reserved)) return;
       states_.push_back({.n_tokens = n_prompt, .n_reserved = n_reserved, .order = next_order_++, .active = true});
+      states_.back().whole = images_.emplace_back(some_images(n_prompt));
       ends_.push_back(n_prompt + n_answer);
       --to_come_;
     }
+  }
+
+  // What no step may cut, of half of the prompts.
+  std::vector<tensor::IndexRange> some_images(int64_t n_prompt) {
+    std::vector<tensor::IndexRange> images;
+    const int64_t longest = limits_.max_step_rows - limits_.max_batch;
+    if (longest < 1 || below(2) == 0) return images;
+    for (int64_t begin = below(20); begin < n_prompt - 1; begin = images.back().end + below(20)) {
+      images.push_back({begin, std::min(begin + 1 + below(longest), n_prompt - 1)});
+    }
+    return images;
+  }
+
+  static bool cuts_an_image(const SequenceState& s, int64_t end) {
+    return std::ranges::any_of(s.whole, [end](const auto& image) { return image.begin < end && end < image.end; });
+  }
+  // Of a prompt beside decodes: an image that comes next is read, whatever the budget.
+  static bool begins_with_an_image(const SequenceState& s) {
+    return std::ranges::any_of(
+        s.whole, [&](const auto& image) { return image.begin <= s.n_computed && s.n_computed + 1 < image.end; });
   }
 
   void check(const StepPlan& plan, int64_t budget) {
@@ -165,6 +226,7 @@ class Simulation {
     std::set<int32_t> planned;
     int64_t n_decode = 0;
     int64_t n_rows = 0;
+    bool has_image = false;
     for (const Rows& rows : plan.rows) {
       ASSERT_TRUE(planned.insert(rows.sequence).second);
       SequenceState& s = after[static_cast<size_t>(rows.sequence)];
@@ -173,6 +235,8 @@ class Simulation {
       ASSERT_LT(rows.begin, rows.end);
       ASSERT_LE(rows.end - rows.n_drafts, s.n_tokens);
       ASSERT_LE(rows.n_drafts, s.n_drafts);
+      ASSERT_FALSE(cuts_an_image(s, rows.end));
+      has_image |= begins_with_an_image(s);
       ASSERT_EQ(rows.wants_logits, rows.end - rows.n_drafts == s.n_tokens);
       n_decode += s.n_tokens - s.n_computed == 1 ? rows.end - rows.begin : 0;
       n_rows += rows.end - rows.begin;
@@ -181,7 +245,7 @@ class Simulation {
     ASSERT_LE(n_rows, limits_.max_step_rows);
     ASSERT_EQ(plan.n_decode_rows, n_decode);
     ASSERT_EQ(plan.n_prefill_rows, n_rows - n_decode);
-    if (n_decode > 0) {
+    if (n_decode > 0 && !has_image) {
       ASSERT_LE(plan.n_prefill_rows, budget);
     }
     int64_t pages = 0;
@@ -213,6 +277,7 @@ class Simulation {
   std::vector<SequenceState> states_;
   std::vector<SequenceState> after_;
   std::vector<int64_t> ends_;
+  std::deque<std::vector<tensor::IndexRange>> images_;  // that the states look at
   int to_come_ = 30;
   uint64_t next_order_ = 0;
 };
