@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "chat/history.h"
+#include "chat/known_templates.h"
 
 namespace tempo9::chat {
 namespace {
@@ -44,6 +45,13 @@ bool has_token(const tokenizer::Tokenizer& tokenizer, std::string_view text) {
     if (tokenizer.token_text(id) == text) return true;
   }
   return false;
+}
+
+std::string missing_template(const tokenizer::Tokenizer& tokenizer) {
+  const KnownTemplate* known = fitting_template(tokenizer);
+  const std::string hint =
+      known ? fmt::format("; its vocabulary is one for --chat-template {}", known->name) : std::string();
+  return fmt::format("the model file has no chat template (--chat-template FILE gives one{})", hint);
 }
 
 std::string_view role_name(Role role) {
@@ -133,8 +141,7 @@ ChatFormat ChatFormat::create(const gguf::Metadata& metadata, const tokenizer::T
   if (source.empty()) source = only_named_template(metadata);
   ChatFormat format =
       from_source(source, token_text(tokenizer, tokenizer.bos()), token_text(tokenizer, tokenizer.eos()));
-  if (source.empty())
-    format.default_ = {.problem = "the model file has no chat template (--chat-template FILE gives one)"};
+  if (source.empty()) format.default_ = {.problem = missing_template(tokenizer)};
   format.has_reasoning_ = format.has_reasoning_ || has_token(tokenizer, format.dialect_->reasoning_open);
   const std::string tool_source = find_text(metadata, fmt::format("{}.{}", kTemplateKey, kToolTemplateName));
   if (!tool_source.empty()) {

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "chat/known_templates.h"
 #include "cli/kv_type.h"
 #include "engine/speculation/options.h"
 
@@ -36,6 +38,14 @@ CLI::Validator is_speculation_depth() {
   return CLI::Validator(problem, "");
 }
 
+std::string names_of_templates() {
+  std::vector<std::string_view> names;
+  for (const chat::KnownTemplate& known : chat::known_templates()) names.push_back(known.name);
+  const std::string_view last = names.back();
+  names.pop_back();
+  return fmt::format("{} or {}", fmt::join(names, ", "), last);
+}
+
 void add_model_options(CLI::App& app, ServeOptions& options) {
   app.add_option("--gguf,FILE", options.gguf, "Model file (the first part of a split one); --gguf may be left out")
       ->type_name("PATH")
@@ -44,9 +54,10 @@ void add_model_options(CLI::App& app, ServeOptions& options) {
       ->type_name("MODEL[:TAG]")
       ->group("Model");
   app.add_flag("--list-ollama", options.list_ollama, "Print what Ollama has pulled, and end")->group("Model");
-  app.add_option("--chat-template", options.chat_template, "Jinja chat template to use instead of the model file's own")
+  app.add_option("--chat-template", options.chat_template,
+                 "Jinja chat template to use instead of the model file's own: a file, or " + names_of_templates())
       ->group("Model")
-      ->type_name("FILE");
+      ->type_name("FILE|NAME");
   app.add_option(
          "--graph", options.graph,
          "File with the model's compute graph, made if it is not there; off: none; default: in the cache folder")
@@ -83,13 +94,7 @@ void add_serving_options(CLI::App& app, ServeOptions& options) {
       ->transform(size)
       ->group("Serving");
   app.add_flag("--log-text", options.log_text, "Log what the model writes, as it wrote it")->group("Serving");
-  app.add_option(
-         "--speculation-k", options.speculation,
-         "Most tokens to guess ahead of each step, which never changes an answer; auto: as many as pay; 0: none")
-      ->type_name("N|auto")
-      ->check(is_speculation_depth())
-      ->capture_default_str()
-      ->group("Serving");
+  add_speculation_option(app, options.speculation)->group("Serving");
   app.add_option("--log-level", options.log_level, "error, warn, info or debug")
       ->type_name("LEVEL")
       ->check(one_of({"error", "warn", "info", "debug"}))
@@ -115,6 +120,18 @@ void add_compute_options(CLI::App& app, ServeOptions& options) {
 }
 
 }  // namespace
+
+CLI::Option* add_speculation_option(CLI::App& app, std::string& depth) {
+  return app
+      .add_option(
+          "--speculation-k", depth,
+          "Most tokens to guess ahead of each step, which never changes an answer; auto: as many as pay; 0: none")
+      ->type_name("N|auto")
+      ->check(is_speculation_depth())
+      ->capture_default_str();
+}
+
+int64_t speculation_depth(const std::string& depth) { return depth == "auto" ? engine::kMaxDepth : std::stoll(depth); }
 
 void add_serve_options(CLI::App& app, ServeOptions& options) {
   add_model_options(app, options);

@@ -13,7 +13,7 @@ struct ServeOptions {
   bool list_ollama = false;  // print that store and end
   std::string tower;         // folder of the vision tower; empty: images are refused
   std::string name;
-  std::string chat_template;  // path; empty: the model file's own
+  std::string chat_template;  // path, or name of a known one; empty: the model file's own
   std::string graph;          // path of the compute graph; "off"; empty: in the cache folder
   uint16_t port = 11435;
   int64_t max_length = 32768;
@@ -27,6 +27,11 @@ struct ServeOptions {
   std::string log_level = "info";
   bool log_text = false;
 };
+
+// Adds --speculation-k; `depth` outlives `app`.
+CLI::Option* add_speculation_option(CLI::App& app, std::string& depth);
+// Of "auto", or a number as the flag takes it: the most tokens to guess for a step.
+int64_t speculation_depth(const std::string& depth);
 
 // Adds the flags; `options` outlives `app`.
 void add_serve_options(CLI::App& app, ServeOptions& options);

@@ -10,6 +10,7 @@
 #include "backends/cpu/cpu.h"
 #include "backends/reference/reference.h"
 #include "base/mapped_file.h"
+#include "chat/known_templates.h"
 #include "cli/cache_folder.h"
 #include "cli/graph_cache.h"
 #include "cli/kv_disk.h"
@@ -59,7 +60,7 @@ Result<Source> find_source(const ServeOptions& options) {
 
 // The flag, and the acceptance below which a request stops guessing for a while: AS_SPEC_MIN_ACCEPT.
 Result<engine::SpeculationOptions> read_speculation(const std::string& depth) {
-  engine::SpeculationOptions options{.max_depth = depth == "auto" ? engine::kMaxDepth : std::stoll(depth)};
+  engine::SpeculationOptions options{.max_depth = speculation_depth(depth)};
   const char* text = std::getenv("AS_SPEC_MIN_ACCEPT");
   if (text == nullptr) return options;
   double share = 0.0;
@@ -68,6 +69,17 @@ Result<engine::SpeculationOptions> read_speculation(const std::string& depth) {
   }
   options.min_acceptance = share;
   return options;
+}
+
+// Without its control tokens a template would be text to the model.
+Result<void> check_fits(const chat::KnownTemplate& known, const tokenizer::Tokenizer& tokenizer) {
+  const chat::KnownTemplate* fitting = chat::fitting_template(tokenizer);
+  if (fitting == &known) return {};
+  return fail(ErrorCode::kInvalidInput,
+              fmt::format("--chat-template {0}: the model's vocabulary has no {1}; {2} (a file of this name: ./{0})",
+                          known.name, fmt::join(known.tokens, ", "),
+                          fitting ? fmt::format("it has what {} needs", fitting->name)
+                                  : "it has what none of the named templates needs"));
 }
 
 }  // namespace
@@ -86,9 +98,13 @@ Result<std::unique_ptr<backends::Backend>> make_backend(const ServeOptions& opti
 Result<chat::ChatFormat> make_chat_format(const ServeOptions& options, const gguf::Metadata& metadata,
                                           const tokenizer::Tokenizer& tokenizer) {
   if (options.chat_template.empty()) return chat::ChatFormat::create(metadata, tokenizer);
+  const auto text = [&](std::optional<int32_t> id) { return std::string(id ? tokenizer.token_text(*id) : ""); };
+  if (const chat::KnownTemplate* known = chat::find_known_template(options.chat_template)) {
+    T9_TRY_VOID(check_fits(*known, tokenizer));
+    return chat::ChatFormat::from_source(known->source, text(tokenizer.bos()), text(tokenizer.eos()));
+  }
   T9_TRY(file, MappedFile::open(options.chat_template));
   const auto bytes = file.bytes();
-  const auto text = [&](std::optional<int32_t> id) { return std::string(id ? tokenizer.token_text(*id) : ""); };
   chat::ChatFormat format = chat::ChatFormat::from_source({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
                                                           text(tokenizer.bos()), text(tokenizer.eos()));
   if (!format.problem().empty()) {

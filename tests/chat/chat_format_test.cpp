@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "chat/known_templates.h"
 #include "chat/openai_messages.h"
 #include "chat/prompt_tokens.h"
 #include "support/data.h"
@@ -103,6 +106,55 @@ TEST(ChatFormat, AContinuedAnswerBeginsBehindTheLastMessagesText) {
   EXPECT_EQ(text_of(format.render(conversation)), "<|im_start|>user\nend end<|im_end|>\n<|im_start|>assistant\nend");
   conversation.messages.back().content = " \n";
   EXPECT_TRUE(text_of(format.render(conversation)).starts_with("ERROR"));
+}
+
+const KnownTemplate& known(std::string_view name) { return *find_known_template(name); }
+
+ChatFormat known_format(std::string_view name) { return ChatFormat::from_source(known(name).source, "<bos>", "<eos>"); }
+
+TEST(KnownTemplates, WriteTheTurnsOfTheirFamilies) {
+  const Conversation conversation = conversation_of(R"({"messages":[
+      {"role":"system","content":"Be brief."}, {"role":"user","content":" hi "},
+      {"role":"assistant","content":"hello"}, {"role":"user","content":"bye"}]})");
+  EXPECT_EQ(text_of(known_format("gemma").render(conversation)),
+            "<bos><start_of_turn>user\nBe brief.\n\nhi<end_of_turn>\n<start_of_turn>model\nhello<end_of_turn>\n"
+            "<start_of_turn>user\nbye<end_of_turn>\n<start_of_turn>model\n");
+  EXPECT_EQ(text_of(known_format("chatml").render(conversation)),
+            "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n hi <|im_end|>\n<|im_start|>assistant\nhello"
+            "<|im_end|>\n<|im_start|>user\nbye<|im_end|>\n<|im_start|>assistant\n");
+  EXPECT_EQ(text_of(known_format("llama3").render(conversation)),
+            "<bos><|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|><|start_header_id|>user"
+            "<|end_header_id|>\n\nhi<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\nhello<|eot_id|>"
+            "<|start_header_id|>user<|end_header_id|>\n\nbye<|eot_id|><|start_header_id|>assistant<|end_header_id|>"
+            "\n\n");
+}
+
+// As the published template of the family does, where that one takes the conversation.
+TEST(KnownTemplates, GemmasIsThatOfThePublishedModel) {
+  std::ifstream file(golden_path("templates/google-gemma-2-2b-it.jinja"));
+  const std::string source(std::istreambuf_iterator<char>(file), {});
+  const ChatFormat published = ChatFormat::from_source(source, "<bos>", "<eos>");
+  for (const char* body : {kHello, R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b "},
+                                                   {"role":"user","content":"\nc"}]})"}) {
+    EXPECT_EQ(text_of(known_format("gemma").render(conversation_of(body))),
+              text_of(published.render(conversation_of(body))));
+  }
+}
+
+TEST(KnownTemplates, AreNamedWhereTheVocabularyIsForOneAndNeverUsedUnasked) {
+  ByteTokenizer tokenizer;
+  EXPECT_EQ(fitting_template(tokenizer), nullptr);
+  tokenizer.control = {"<|im_end|>", "</s>", "<|im_start|>"};
+  ASSERT_NE(fitting_template(tokenizer), nullptr);
+  EXPECT_EQ(fitting_template(tokenizer)->name, "chatml");
+  const ChatFormat format = ChatFormat::create(metadata_with({}), tokenizer);
+  EXPECT_EQ(format.problem(),
+            "the model file has no chat template (--chat-template FILE gives one; its vocabulary is one for "
+            "--chat-template chatml)");
+  EXPECT_TRUE(text_of(format.render(conversation_of(kHello))).starts_with("ERROR"));
+  tokenizer.control = {"<start_of_turn>", "</s>", "<end_of_turn>"};
+  EXPECT_EQ(fitting_template(tokenizer)->name, "gemma");
+  EXPECT_EQ(find_known_template("gemma3"), nullptr);
 }
 
 TEST(ChatFormat, TemplatesTellWhetherTheModelThinks) {
