@@ -148,7 +148,7 @@ class Server:
 
     def metrics(self):
         text = urllib.request.urlopen(self.url + "/metrics").read().decode()
-        return {line.split()[0]: float(line.split()[1]) for line in text.splitlines() if not line.startswith("#")}
+        return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in text.splitlines() if line[0] != "#")}
 
     def health(self):
         return urllib.request.urlopen(self.url + "/health", timeout=10).status

@@ -46,6 +46,9 @@ class Executable {
   // pass that ended there. Sequences with 0 are left alone.
   // REQUIRES: the sequences of the last pass by the same index, and of those with rows here the states from before it.
   virtual void replay(const tensor::StateView& states, std::span<const int64_t> n_rows) = 0;
+
+  // Seconds since start that who calls run() had nothing to compute and waited for the backend's other threads.
+  virtual double waited_s() const { return 0.0; }
 };
 
 struct CompileOptions {

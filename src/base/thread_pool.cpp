@@ -138,9 +138,16 @@ void ThreadPool::take_part(int worker) {
     if (claim.is_valid()) {
       run_chunks(claim, worker);
     } else {
-      wait_for_change(n_changes_, seen, claim.n_chunks() == 0 ? idle_spins_ : stage_spins_);
+      wait_for_others(seen, claim.n_chunks() == 0 ? idle_spins_ : stage_spins_, worker);
     }
   }
+}
+
+void ThreadPool::wait_for_others(int32_t seen, int64_t n_spins, int worker) {
+  if (worker != 0) return wait_for_change(n_changes_, seen, n_spins);
+  const auto begin = std::chrono::steady_clock::now();
+  wait_for_change(n_changes_, seen, n_spins);
+  waited_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 // The stage can't end before the chunks taken here are counted, so all claims are of the same stage.

@@ -48,6 +48,8 @@ class ThreadPool {
 
   // Returns when all stages are done.
   void run(const StagedWork& work);
+  // Seconds since start that the caller of run() waited for other threads' chunks. To be asked by that thread.
+  double waited_s() const { return waited_s_; }
 
  private:
   struct Claim;
@@ -56,10 +58,12 @@ class ThreadPool {
   void run_chunks(Claim claim, int worker);
   void begin_stage_after(int64_t stage, int worker);
   void announce();
+  void wait_for_others(int32_t seen, int64_t n_spins, int worker);
 
   const int n_workers_;
   int64_t stage_spins_ = 0;
   int64_t idle_spins_ = 0;
+  double waited_s_ = 0.0;  // worker 0's
 
   const StagedWork* work_ = nullptr;  // read only by who holds a chunk of it
 

@@ -164,7 +164,7 @@ void check_budget(Report& report, const models::Model& model, const backends::Ba
   const auto planned = engine::plan_engine_memory(backend, model, options);
   if (!planned) return report.add("budget", planned.error());
   const auto& [needs, plan] = *planned;
-  const size_t fixed = needs.activations + needs.disk_buffers + static_cast<size_t>(needs.max_batch) * needs.state;
+  const size_t fixed = needs.fixed();
   const auto pages_of = [](int64_t tokens) { return (tokens + tensor::kPageTokens - 1) / tensor::kPageTokens; };
   const size_t context_bytes = static_cast<size_t>(pages_of(plan.context_length)) * needs.page;
   report.add(Level::kOk, "budget",

@@ -11,11 +11,15 @@
 
 #include "backends/cpu/cpu.h"
 #include "base/utf8.h"
+#include "chat/chat_format.h"
+#include "chat/known_templates.h"
 #include "cli/commands.h"
 #include "cli/kv_type.h"
 #include "cli/memory.h"
+#include "cli/serve_options.h"
 #include "cli/weight_use.h"
 #include "engine/memory_plan.h"
+#include "engine/speculation/speculator.h"
 #include "gguf/file.h"
 #include "kernels/kernels.h"
 #include "kv/disk/store.h"
@@ -43,6 +47,7 @@ struct Flags {
   int64_t max_length = 32768;
   int64_t max_batch = 16;
   uint64_t memory_bytes = 0;  // 0: what serving would take
+  std::string speculation = "0";
   bool full = false;
 };
 
@@ -176,12 +181,21 @@ int64_t kept_tokens(const tensor::KvLayerSpec& layer, int64_t length) {
 }
 
 // How serving would divide the budget.
-Json budget_to_json(const models::Model& model, const Flags& flags, int64_t page_bytes) {
+Json budget_to_json(const models::Model& model, const Flags& flags) {
+  const engine::SpeculationOptions speculation{.max_depth = speculation_depth(flags.speculation)};
+  int64_t page_bytes = 0;
+  for (const tensor::KvLayerSpec& layer : engine::Speculator::kv_layers(model, speculation)) {
+    page_bytes += f16_token_bytes(layer) * tensor::kPageTokens;
+  }
+  const int64_t max_outputs = std::min(kPassRows, flags.max_batch * (1 + speculation.max_depth));
   const engine::MemoryNeeds needs{
-      .activations = engine::activation_bytes(model.program, model.info.n_vocab, kPassRows, flags.max_batch),
+      .activations = engine::activation_bytes(model.program, model.info.n_vocab, kPassRows, max_outputs),
       .disk_buffers = kv::disk::Store::most_memory_bytes({}),
+      .speculation = engine::Speculator::buffer_bytes(model, speculation,
+                                                      {.max_step_rows = kPassRows, .max_batch = flags.max_batch}),
       .page = static_cast<size_t>(page_bytes),
       .state = kv::state_bytes(model.program.state_layers),
+      .trial_states = speculation.max_depth > 0 ? flags.max_batch : 0,
       .max_batch = flags.max_batch,
       .context_length = std::min(flags.max_length, model.info.context_length)};
   const size_t budget = flags.memory_bytes > 0 ? flags.memory_bytes : default_memory_bytes(*model.file);
@@ -190,7 +204,9 @@ Json budget_to_json(const models::Model& model, const Flags& flags, int64_t page
   return {{"budget_bytes", budget},
           {"activations_and_logits_bytes", needs.activations},
           {"disk_buffer_bytes", needs.disk_buffers},
+          {"speculation_bytes", needs.speculation},
           {"running_state_bytes", static_cast<size_t>(needs.max_batch) * needs.state},
+          {"trial_state_bytes", static_cast<size_t>(needs.trial_states) * needs.state},
           {"kept_state_bytes", static_cast<size_t>(plan->kept_states) * needs.state},
           {"pages_bytes", static_cast<size_t>(plan->pages) * needs.page},
           {"page_tokens", plan->pages * tensor::kPageTokens},
@@ -217,7 +233,7 @@ Json memory_to_json(const models::Model& model, const Flags& flags, tensor::KvTy
           {"state_bytes_per_sequence", kv::state_bytes(model.program.state_layers)},
           {"activation_bytes", engine::activation_bytes(model.program, model.info.n_vocab, kPassRows, flags.max_batch)},
           {"activation_rows", kPassRows},
-          {"budget", budget_to_json(model, flags, (per_token + per_token_sliding) * tensor::kPageTokens)}};
+          {"budget", budget_to_json(model, flags)}};
 }
 
 Json model_to_json(const Result<models::Model>& model, const Flags& flags, tensor::KvType kv_type) {
@@ -234,12 +250,23 @@ Json model_to_json(const Result<models::Model>& model, const Flags& flags, tenso
           {"warnings", model->warnings}};
 }
 
+// Which of the named templates its vocabulary is for, where the file has none of its own.
+Json template_to_json(const gguf::Metadata& metadata, const tokenizer::Tokenizer& tokenizer) {
+  const auto format = chat::ChatFormat::create(metadata, tokenizer);
+  if (format.problem().empty()) return {{"usable", true}, {"tool_dialect", format.dialect().name}};
+  const chat::KnownTemplate* known = chat::fitting_template(tokenizer);
+  return {{"usable", false},
+          {"reason", sanitize_utf8(format.problem())},
+          {"known_that_fits", known ? Json(known->name) : Json()}};
+}
+
 Json tokenizer_to_json(const gguf::Metadata& metadata) {
   const auto tokenizer = tokenizer::Tokenizer::create(metadata);
   if (!tokenizer) return {{"supported", false}, {"reason", sanitize_utf8(tokenizer.error().message())}};
   return {{"supported", true},
           {"description", sanitize_utf8((*tokenizer)->description())},
-          {"tokens", (*tokenizer)->n_tokens()}};
+          {"tokens", (*tokenizer)->n_tokens()},
+          {"chat_template", template_to_json(metadata, **tokenizer)}};
 }
 
 Result<const kernels::Isa*> choose_isa(const std::string& name) {
@@ -285,6 +312,7 @@ void add_inspect_command(CLI::App& app, int& exit_code) {
   command->add_option("--memory", flags->memory_bytes, "Memory budget for the memory plan (default: as for serving)")
       ->type_name("SIZE")
       ->transform(CLI::AsSizeValue(true));
+  add_speculation_option(*command, flags->speculation);
   command->add_option("--isa", flags->isa,
                       "Instruction set whose kernels are named, of this machine or not (default: the best here)");
   add_kv_type_option(*command, flags->kv_type);

@@ -10,12 +10,14 @@
 #include <mutex>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "base/check.h"
 #include "engine/check_request.h"
 #include "engine/limits.h"
 #include "engine/memory_plan.h"
 #include "engine/prompt_sharing.h"
+#include "engine/read_bytes.h"
 #include "engine/runner.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
@@ -90,7 +92,7 @@ class EngineThread final : public Engine {
  public:
   EngineThread(const models::Model& model, const tokenizer::Tokenizer& tokenizer, const EngineOptions& options,
                const MemoryPlan& memory, const MemoryNeeds& needs, std::unique_ptr<kv::Cache> cache, Runner runner,
-               std::unique_ptr<Speculator> speculator)
+               std::unique_ptr<Speculator> speculator, ReadBytes read_bytes)
       : model_(model),
         tokenizer_(tokenizer),
         cache_(std::move(cache)),
@@ -104,11 +106,14 @@ class EngineThread final : public Engine {
                     .pages_total = cache_->stats().pages_total}),
         runner_(std::move(runner)),
         speculator_(std::move(speculator)),
+        read_bytes_(std::move(read_bytes)),
         energy_(options.energy) {
     if (energy_) counted_.energy_j = 0.0;
     counted_.memory = {.budget_bytes = memory.budget,
                        .activation_bytes = needs.activations,
                        .disk_buffer_bytes = needs.disk_buffers,
+                       .speculation_bytes = needs.speculation,
+                       .image_row_bytes = needs.image_rows,
                        .state_bytes = needs.state};
     count_memory();
     stats_ = counted_;
@@ -134,6 +139,7 @@ class EngineThread final : public Engine {
   // Takes in what the disk has done; true if there was something.
   bool poll_disk();
   void log_disk_problem();
+  void count_disk_wait(Sequence& sequence);
   StepPlan plan();
   void apply(const StepPlan& plan);
   void commit(const StepPlan& plan, const Runner::Output& output, Clock::time_point started);
@@ -155,10 +161,12 @@ class EngineThread final : public Engine {
   void finish(Sequence& sequence, FinishReason reason);
   void finish(Sequence& sequence, Error error);
   void post_last(Sequence& sequence, Event event, std::string_view reason);
+  void count_end(std::string_view reason);
 
   void park();
   void publish(const StepPlan& plan);
   void count_memory();
+  void count_reads(const StepPlan& plan);
   std::unique_ptr<Sequence> make_sequence(Request request);
   const GrammarTokens& grammar_tokens();
 
@@ -175,7 +183,8 @@ class EngineThread final : public Engine {
   const Scheduler scheduler_;
   Runner runner_;
   const std::unique_ptr<Speculator> speculator_;  // null: no speculation
-  EnergyMeter* const energy_;                     // null: not counted
+  const ReadBytes read_bytes_;
+  EnergyMeter* const energy_;  // null: not counted
   StepTimes times_;
   SamplerScratch scratch_;
   std::vector<std::unique_ptr<Sequence>> sequences_;  // admitted, in order
@@ -377,6 +386,14 @@ void EngineThread::log_disk_problem() {
   if (const auto problem = cache_->take_disk_problem()) spdlog::warn("event=kv_disk_unusable what=\"{}\"", *problem);
 }
 
+void EngineThread::count_disk_wait(Sequence& sequence) {
+  const bool is_waiting = sequence.pages && cache_->is_fetching(*sequence.pages);
+  if (is_waiting && !sequence.asked_disk_at) sequence.asked_disk_at = Clock::now();
+  if (is_waiting || !sequence.asked_disk_at) return;
+  counted_.disk_wait_s += ms_between(*sequence.asked_disk_at, Clock::now()) / 1000.0;
+  sequence.asked_disk_at.reset();
+}
+
 StepPlan EngineThread::plan() {
   for (const std::unique_ptr<Sequence>& sequence : sequences_) {
     if (!sequence->pages || sequence->n_tokens() - sequence->n_computed <= 1) continue;
@@ -390,6 +407,7 @@ StepPlan EngineThread::plan() {
   share_prompts(sequences_, !model_.program.state_layers.empty());
   for (const std::unique_ptr<Sequence>& sequence : sequences_) {
     if (sequence->pages && cache_->is_fetching(*sequence->pages)) sequence->waits = true;
+    count_disk_wait(*sequence);
   }
   return scheduler_.plan(states(), times_.prefill_rows_beside_decode());
 }
@@ -405,7 +423,10 @@ void EngineThread::apply(const StepPlan& plan) {
     Sequence& sequence = *sequences_[static_cast<size_t>(rows.sequence)];
     const Result<void> grown = cache_->grow(sequence.pages.value(), rows.end);
     T9_CHECK_MSG(grown.has_value(), grown.error().message());  // the plan counts pages
-    if (!sequence.first_row) sequence.first_row = Clock::now();
+    if (!sequence.first_row) {
+      sequence.first_row = Clock::now();
+      counted_.queue_s.add(ms_between(sequence.submitted, *sequence.first_row) / 1000.0);
+    }
   }
 }
 
@@ -478,9 +499,12 @@ void EngineThread::extend(Sequence& sequence, const StepPlan::Rows& rows, tensor
 void EngineThread::add_token(Sequence& sequence, std::span<float> logits) {
   Result<Sampled> sampled = sample(sequence, logits);
   if (!sampled) return end(sequence, std::unexpected(std::move(sampled).error()));
-  sequence.last_token = Clock::now();
-  if (!sequence.first_token) {
+  const Clock::time_point before = std::exchange(sequence.last_token, Clock::now());
+  if (sequence.first_token) {
+    counted_.token_gap_s.add(ms_between(before, sequence.last_token) / 1000.0);
+  } else {
     sequence.first_token = sequence.last_token;
+    counted_.first_token_s.add(ms_between(sequence.submitted, sequence.last_token) / 1000.0);
     counted_.prompt_tokens += static_cast<uint64_t>(sequence.n_prompt);
     counted_.reused_tokens += static_cast<uint64_t>(sequence.n_reused);
   }
@@ -561,6 +585,8 @@ void EngineThread::post_last(Sequence& sequence, Event event, std::string_view r
   release(sequence);
   sequence.ended = true;
   const Clock::time_point now = Clock::now();
+  count_end(reason);
+  counted_.request_s.add(ms_between(sequence.submitted, now) / 1000.0);
   const Clock::time_point first_row = sequence.first_row.value_or(now);
   const Clock::time_point first_token = sequence.first_token.value_or(now);
   Usage& usage = event.usage;
@@ -588,6 +614,14 @@ void EngineThread::post_last(Sequence& sequence, Event event, std::string_view r
   sequence.events->push(std::move(event));
 }
 
+void EngineThread::count_end(std::string_view reason) {
+  EndedCounts& ended = counted_.ended;
+  ++(reason == "stop"        ? ended.stop
+     : reason == "length"    ? ended.length
+     : reason == "cancelled" ? ended.cancelled
+                             : ended.error);
+}
+
 void EngineThread::park() {
   {
     const std::lock_guard lock(mutex_);
@@ -609,10 +643,22 @@ void EngineThread::publish(const StepPlan& plan) {
   counted_.prefill_rows += static_cast<uint64_t>(plan.n_prefill_rows);
   counted_.running = static_cast<int64_t>(sequences_.size());
   count_memory();
-  if (speculator_) counted_.speculation = speculator_->stats();
+  count_reads(plan);
+  if (speculator_) counted_.speculation = speculator_->stats(sequences_);
   const std::lock_guard lock(mutex_);
   stats_ = counted_;
   last_progress_ = Clock::now();
+}
+
+void EngineThread::count_reads(const StepPlan& plan) {
+  if (plan.rows.empty()) return;
+  int64_t n_outputs = 0;
+  for (const StepPlan::Rows& rows : plan.rows) {
+    n_outputs += rows.n_outputs();
+    counted_.kv_bytes_read += read_bytes_.kv(rows.end);
+  }
+  counted_.weight_bytes_read += read_bytes_.weights(plan.n_decode_rows + plan.n_prefill_rows, n_outputs);
+  counted_.thread_wait_s = runner_.waited_s();
 }
 
 void EngineThread::count_memory() {
@@ -643,6 +689,9 @@ int64_t max_outputs(const EngineOptions& options) {
   return std::min(options.max_step_rows, options.max_batch * (1 + options.speculation.max_depth));
 }
 
+// Sequences that may have a second state: from before rows that may be taken back.
+int64_t max_trials(const EngineOptions& options) { return options.speculation.max_depth > 0 ? options.max_batch : 0; }
+
 }  // namespace
 
 Result<PlannedMemory> plan_engine_memory(const backends::Backend& backend, const models::Model& model,
@@ -658,8 +707,15 @@ Result<PlannedMemory> plan_engine_memory(const backends::Backend& backend, const
   const MemoryNeeds needs{
       .activations = activation_bytes(model.program, model.info.n_vocab, options.max_step_rows, max_outputs(options)),
       .disk_buffers = options.disk.root.empty() ? 0 : kv::disk::Store::most_memory_bytes(options.disk),
+      .speculation = Speculator::buffer_bytes(model, options.speculation,
+                                              {.max_step_rows = options.max_step_rows, .max_batch = options.max_batch}),
+      .image_rows =
+          options.takes_images
+              ? static_cast<size_t>(options.max_step_rows * models::embedding_cols(model.program)) * sizeof(float)
+              : 0,
       .page = kv::page_bytes(backend, Speculator::kv_layers(model, options.speculation), options.kv_type),
       .state = kv::state_bytes(model.program.state_layers),
+      .trial_states = max_trials(options),
       .max_batch = options.max_batch,
       .context_length = options.context_length};
   if (options.memory_bytes > 0) {
@@ -685,7 +741,7 @@ Result<std::unique_ptr<Engine>> Engine::create(backends::Backend& backend, const
                                    .max_kept_pages = memory.kept_pages,
                                    .max_kept_states = memory.kept_states,
                                    .disk = options.disk,
-                                   .max_trials = speculation.max_depth > 0 ? options.max_batch : 0}));
+                                   .max_trials = max_trials(options)}));
   std::unique_ptr<Speculator> speculator;
   if (speculation.max_depth > 0) {
     T9_TRY(created, Speculator::create(backend, model, tokenizer, *cache, speculation,
@@ -698,7 +754,7 @@ Result<std::unique_ptr<Engine>> Engine::create(backends::Backend& backend, const
                                  .max_trial_rows = speculator ? max_outputs(options) : 0},
                                 /*keeps_hidden=*/speculator && speculator->reads_hidden()));
   return std::make_unique<EngineThread>(model, tokenizer, options, memory, needs, std::move(cache), std::move(runner),
-                                        std::move(speculator));
+                                        std::move(speculator), ReadBytes(model, backend, kv_layers, options.kv_type));
 }
 
 }  // namespace tempo9::engine

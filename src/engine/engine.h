@@ -33,6 +33,7 @@ struct EngineOptions {
   // With nothing to do for so long, what is on disk leaves memory.
   std::chrono::milliseconds idle_return = std::chrono::minutes(5);
   SpeculationOptions speculation;
+  bool takes_images = false;  // memory is set aside for their rows
   // Read around each pass, on the engine's thread; outlives the engine. Null: energy is not counted.
   EnergyMeter* energy = nullptr;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <variant>
 
 #include "tensor/kv_view.h"
 
@@ -35,8 +36,18 @@ size_t activation_bytes(const tensor::Program& program, int64_t n_vocab, int64_t
   return static_cast<size_t>(floats) * sizeof(float);
 }
 
+size_t trial_row_bytes(const tensor::Program& program) {
+  const auto cols = [&](tensor::ValueId value) { return program.values[static_cast<size_t>(value)].cols; };
+  int64_t floats = 0;
+  for (const tensor::Op& op : program.ops) {
+    if (const auto* conv = std::get_if<tensor::CausalConv>(&op)) floats += cols(conv->x) + cols(conv->out);
+    if (const auto* net = std::get_if<tensor::DeltaNet>(&op)) floats += cols(net->beta) + cols(net->alpha);
+  }
+  return static_cast<size_t>(floats) * sizeof(float);
+}
+
 Result<MemoryPlan> plan_memory(const MemoryNeeds& needs, size_t budget) {
-  const size_t fixed = needs.activations + needs.disk_buffers + static_cast<size_t>(needs.max_batch) * needs.state;
+  const size_t fixed = needs.fixed();
   const size_t least = fixed + static_cast<size_t>(kLeastPages) * needs.page;
   if (budget < least) {
     constexpr double kMegabyte = 1e6;

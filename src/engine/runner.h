@@ -35,6 +35,9 @@ class Runner {
   // run; each sequence's n_computed says how far its rows stay.
   void settle(const StepPlan& plan, std::span<const std::unique_ptr<Sequence>> sequences);
 
+  // As Executable::waited_s.
+  double waited_s() const { return executable_->waited_s(); }
+
  private:
   Runner() = default;
   void gather(const StepPlan& plan, std::span<const std::unique_ptr<Sequence>> sequences);

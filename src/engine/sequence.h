@@ -35,13 +35,14 @@ struct Sequence {
   bool ignore_end = false;
   uint64_t order = 0;  // of admission
 
-  std::optional<kv::SequenceId> pages;       // absent while it waits or is paused
-  int64_t n_computed = 0;                    // tokens whose K and V are in the pages
-  int64_t n_reused = 0;                      // of the prompt, that were there already
-  bool was_paused = false;                   // what it finds again is its own
-  bool asked_disk = false;                   // since it has pages
-  std::optional<kv::Difference> difference;  // of the prompt, when it was admitted
-  bool waits = false;                        // an older one is reading a part of the same prompt
+  std::optional<kv::SequenceId> pages;             // absent while it waits or is paused
+  int64_t n_computed = 0;                          // tokens whose K and V are in the pages
+  int64_t n_reused = 0;                            // of the prompt, that were there already
+  bool was_paused = false;                         // what it finds again is its own
+  bool asked_disk = false;                         // since it has pages
+  std::optional<Clock::time_point> asked_disk_at;  // what the disk reads is not here yet
+  std::optional<kv::Difference> difference;        // of the prompt, when it was admitted
+  bool waits = false;                              // an older one is reading a part of the same prompt
   int64_t stop = 0;  // a step must not read beyond this token: a state is to be kept there; 0: any may
   // Guesses of the tokens that come next. The next step verifies them, as far as there is room.
   std::vector<int32_t> drafts;

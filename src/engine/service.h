@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/result.h"
+#include "engine/histogram.h"
 #include "engine/request.h"
 #include "engine/speculation/options.h"
 
@@ -50,12 +51,22 @@ struct MemoryStats {
   size_t budget_bytes = 0;       // 0: none was set
   size_t activation_bytes = 0;   // working memory and logits of the largest pass
   size_t disk_buffer_bytes = 0;  // of the disk cache, at most
+  size_t speculation_bytes = 0;  // of guesses: the block that makes them, and rows that may be taken back
+  size_t image_row_bytes = 0;    // rows of images in one pass
   double bytes_per_token = 0.0;  // of pages, over all layers
   size_t pages_resident_bytes = 0;
   size_t pages_reserved_bytes = 0;
   size_t state_bytes = 0;   // one recurrent state
   int64_t states_used = 0;  // by requests
   int64_t states_kept = 0;  // for requests to come
+};
+
+// Requests that have ended, by how.
+struct EndedCounts {
+  uint64_t stop = 0;
+  uint64_t length = 0;
+  uint64_t cancelled = 0;
+  uint64_t error = 0;
 };
 
 struct ServiceStats {
@@ -73,7 +84,17 @@ struct ServiceStats {
   int64_t kv_pages_total = 0;
   uint64_t decode_rows = 0;  // rows of passes, by what they were
   uint64_t prefill_rows = 0;
-  double step_s = 0.0;  // time that passes took, in all
+  double step_s = 0.0;             // time that passes took, in all
+  double thread_wait_s = 0.0;      // of it, that the engine's thread waited for the others
+  double disk_wait_s = 0.0;        // that requests waited for the disk cache, each counted
+  uint64_t weight_bytes_read = 0;  // by passes (read_bytes.h)
+  uint64_t kv_bytes_read = 0;
+  EndedCounts ended;
+  // Seconds, of requests: to the first pass that read of the prompt, to the first token; between tokens; to the end.
+  Histogram queue_s{kWaitBounds};
+  Histogram first_token_s{kWaitBounds};
+  Histogram token_gap_s{kGapBounds};
+  Histogram request_s{kWaitBounds};
   // That the machine took while they ran, other programs' part included; absent where it does not say.
   std::optional<double> energy_j;
   MemoryStats memory;

@@ -1,6 +1,8 @@
 """The status page in a headless Chromium, against a server with a real model.
 
-    test_page.py [--screenshots FOLDER] URL [CHROMIUM]
+    test_page.py [--screenshots FOLDER] URL [CHROMIUM [URL_WITH_IMAGES]]
+
+The first server guesses (--speculation-k), the second one takes images.
 """
 import contextlib
 import json
@@ -33,20 +35,22 @@ def post(url, path, **body):
 class Pages:
     """Pages of one browser. What goes wrong in one, or goes elsewhere, fails the check."""
 
-    def __init__(self, browser, url, screenshots):
+    def __init__(self, browser, url, screenshots, url_with_images=None):
         self.browser = browser
         self.url = url
         self.screenshots = screenshots
+        self.url_with_images = url_with_images
 
     @contextlib.contextmanager
-    def open(self, **options):
+    def open(self, url=None, **options):
+        url = url or self.url
         context = self.browser.new_context(**options)
         page = context.new_page()
         problems = []
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("console", lambda message: message.type == "error" and problems.append(message.text))
-        page.on("request", lambda request: request.url.startswith((self.url, "data:")) or problems.append(request.url))
-        page.goto(self.url + "/")
+        page.on("request", lambda request: request.url.startswith((url, "data:")) or problems.append(request.url))
+        page.goto(url + "/")
         expect(page.locator("#state")).not_to_have_text("connecting")
         yield page
         context.close()
@@ -97,9 +101,58 @@ def it_shows_the_model_and_what_was_served(pages):
         expect(page).to_have_title(name + " \u2013 tempo9")
         expect(page.locator("#about")).to_contain_text("llama Q4_1")
         expect(page.locator("#ttft")).not_to_have_text("\u2013")
-        expect(page.locator("#ttft-plot path").first).to_be_attached()
+        expect(page.locator("#ttft-plot rect").first).to_be_attached()
+        expect(page.locator("#ttft-most")).to_contain_text("requests")
         expect(page.locator("#memory-key")).to_contain_text("KV cache")
         expect(page.locator("#totals")).to_contain_text("energy")
+        expect(page.locator("#totals")).to_contain_text("length")
+        expect(page.locator(".images")).to_be_hidden()
+
+
+@check
+def what_it_counts_is_what_metrics_says(pages):
+    server = Server(pages.url)
+    with pages.open() as page:
+        def shown(name):
+            row = page.locator("#totals dt", has_text=name).locator("xpath=following-sibling::dd[1]")
+            return float(row.inner_text().split()[0].replace("\u202f", ""))
+        assert shown("tokens written") == server.metric("tempo9_completion_tokens_total")
+        assert shown("prompt tokens") == server.metric("tempo9_prompt_tokens_total")
+        used = server.metric("tempo9_kv_pages_used")
+        expect(page.locator("#pages-used")).to_have_text(f"{used:.0f}")
+
+
+@check
+def guesses_are_shown_by_how_far_ahead_they_are(pages):
+    words = "one two three four five six seven eight nine ten " * 6
+    schema = {"type": "object", "properties": {"text": {"const": words}}, "required": ["text"]}
+    post(pages.url, "/v1/chat/completions", messages=[{"role": "user", "content": "Write: " + words}], temperature=0,
+         response_format={"type": "json_schema", "json_schema": {"name": "words", "schema": schema}})
+    with pages.open() as page:
+        first = page.locator("#guesses tr").first
+        expect(first).to_contain_text("1 (from the text)")
+        expect(first.locator("td").nth(2)).to_contain_text("%")
+        expect(page.locator("#gates")).to_contain_text("closed")
+
+
+@check
+def images_are_counted(pages):
+    if not pages.url_with_images:
+        print("       not tried: no server that takes images")
+        return
+    dot = ("data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAABAAAAAQCAIAAACQkWg2AAAAFklEQVR42mM4oaFBEmIY1TCqYfhqAAB8MxgQ"
+           "+iSj5QAAAABJRU5ErkJggg==")
+    message = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": dot}},
+                                           {"type": "text", "text": "What is this?"}]}
+    for _ in range(3):
+        post(pages.url_with_images, "/v1/chat/completions", messages=[message], max_tokens=4)
+    with pages.open(url=pages.url_with_images) as page:
+        facts = page.locator("#images")
+        expect(facts.locator("dt", has_text="encoded").nth(1).locator("xpath=following-sibling::dd[1]")).to_have_text("1")
+        expect(facts.locator("dt", has_text="reused").locator("xpath=following-sibling::dd[1]")).to_have_text("2")
+        expect(facts.locator("dt", has_text="being encoded").locator("xpath=following-sibling::dd[1]")).to_have_text("0")
+        expect(page.locator(".guesses")).to_be_hidden()
+        pages.keep(page, "status-images")
 
 
 @check
@@ -163,6 +216,7 @@ def every_client_has_its_settings(pages):
 @check
 def a_phone_in_the_dark_needs_no_sideways_scrolling(pages):
     with pages.open(viewport={"width": 375, "height": 720}, color_scheme="dark", has_touch=True) as page:
+        expect(page.locator("#guesses tr").first).to_be_visible()
         width = page.evaluate("document.documentElement.scrollWidth")
         assert width <= 375, width
         back = page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -200,10 +254,12 @@ def main():
     if arguments[:1] == ["--screenshots"]:
         screenshots = arguments[1]
         arguments = arguments[2:]
-    url, chromium = arguments if len(arguments) == 2 else (arguments[0], "/usr/bin/chromium")
+    url = arguments[0].rstrip("/")
+    chromium = arguments[1] if len(arguments) > 1 else "/usr/bin/chromium"
+    url_with_images = arguments[2].rstrip("/") if len(arguments) > 2 else None
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        code = run_all(Pages(browser, url.rstrip("/"), screenshots))
+        code = run_all(Pages(browser, url, screenshots, url_with_images))
         browser.close()
     raise SystemExit(code)
 

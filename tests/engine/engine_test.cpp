@@ -7,6 +7,7 @@
 #include <condition_variable>
 
 #include <mutex>
+#include <numeric>
 #include <random>
 #include <thread>
 
@@ -683,6 +684,46 @@ TEST_F(EngineTest, StatsCount) {
   EXPECT_EQ(stats.completion_tokens, 3u);
   EXPECT_EQ(stats.steps, 4u);
   EXPECT_GT(stats.kv_pages_total, 0);
+}
+
+uint64_t count(const Histogram& histogram) {
+  return std::accumulate(histogram.counts.begin(), histogram.counts.end(), uint64_t{0});
+}
+
+TEST_F(EngineTest, TimesOfRequestsAreCounted) {
+  start_gated({.max_batch = 1}, scripted_logits(2, {4, 5, 6}));
+  const auto first = submit(request({2, 3}));
+  gate_.wait_for(1);
+  const auto second = submit(request({2, 3}, 2));
+  const auto gone = submit(request({2, 3}));
+  gone->cancel();
+  gate_.open();
+  read_all(*first);
+  read_all(*second);
+  read_all(*gone);
+  engine_->stop();
+  const ServiceStats stats = engine_->stats();
+  EXPECT_EQ(stats.ended.stop, 1u);
+  EXPECT_EQ(stats.ended.length, 1u);
+  EXPECT_EQ(stats.ended.cancelled, 1u);
+  EXPECT_EQ(stats.ended.error, 0u);
+  EXPECT_EQ(count(stats.queue_s), 2u) << "the one that was cancelled never began";
+  EXPECT_EQ(count(stats.first_token_s), 2u);
+  EXPECT_EQ(count(stats.token_gap_s), 4u) << "three tokens and the end, then two tokens";
+  EXPECT_EQ(count(stats.request_s), 3u);
+  EXPECT_GE(stats.first_token_s.sum, stats.queue_s.sum);
+  // The fake's two layers keep 8 bytes a token in each of K and V; the second one's window is wider than the text.
+  EXPECT_EQ(stats.kv_bytes_read, 32u * (2 + 3 + 4 + 5 + 2 + 3));
+}
+
+TEST(HistogramTest, CountsByTheFirstBoundThatIsNotBelow) {
+  Histogram histogram{kGapBounds};
+  for (const double seconds : {0.0, 0.001, 0.0011, 2.5, 9.0}) histogram.add(seconds);
+  EXPECT_EQ(histogram.counts[0], 2u);
+  EXPECT_EQ(histogram.counts[1], 1u);
+  EXPECT_EQ(histogram.counts[kGapBounds.size() - 1], 1u);
+  EXPECT_EQ(histogram.counts[kGapBounds.size()], 1u);
+  EXPECT_TRUE(std::ranges::is_sorted(kGapBounds) && std::ranges::is_sorted(kWaitBounds));
 }
 
 TEST_F(EngineTest, ClientsThatComeAndGoLeaveNothingBehind) {

@@ -15,8 +15,11 @@ TEST(MemoryPlan, NeverPromisesMoreThanTheBudget) {
   for (int i = 0; i < 10'000; ++i) {
     const MemoryNeeds needs{.activations = below(100'000'000),
                             .disk_buffers = below(50'000'000),
+                            .speculation = below(2) * below(80'000'000),
+                            .image_rows = below(2) * below(20'000'000),
                             .page = 1 + below(5'000'000),
                             .state = below(2) * below(200'000'000),
+                            .trial_states = static_cast<int64_t>(below(2) * below(33)),
                             .max_batch = static_cast<int64_t>(1 + below(32)),
                             .context_length = static_cast<int64_t>(2 + below(200'000))};
     const size_t budget = below(20'000'000'000);
@@ -25,8 +28,9 @@ TEST(MemoryPlan, NeverPromisesMoreThanTheBudget) {
       EXPECT_EQ(plan.error().code(), ErrorCode::kInvalidInput);
       continue;
     }
-    const size_t promised = needs.activations + needs.disk_buffers + static_cast<size_t>(plan->pages) * needs.page +
-                            static_cast<size_t>(plan->kept_states + needs.max_batch) * needs.state;
+    const int64_t states = plan->kept_states + needs.trial_states + needs.max_batch;
+    const size_t promised = needs.activations + needs.disk_buffers + needs.speculation + needs.image_rows +
+                            static_cast<size_t>(plan->pages) * needs.page + static_cast<size_t>(states) * needs.state;
     ASSERT_LE(promised, budget);
     EXPECT_GE(plan->pages, 16);
     EXPECT_LE(plan->kept_pages, plan->pages);

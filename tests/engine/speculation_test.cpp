@@ -9,6 +9,8 @@
 #include "backends/cpu/cpu.h"
 #include "backends/reference/reference.h"
 #include "engine/engine.h"
+#include "engine/read_bytes.h"
+#include "kv/sizes.h"
 #include "support/data.h"
 
 namespace tempo9::engine {
@@ -255,6 +257,53 @@ TEST_P(Speculation, ChangesNothingUnderAGrammar) {
       EXPECT_GT(answers.n_accepted, 0) << name_of(options);
     }
   }
+}
+
+// What guessing takes is part of the budget, and fills it to the byte.
+TEST_P(Speculation, ItsMemoryIsInTheBudget) {
+  constexpr size_t kBudget = size_t{512} << 20;
+  constexpr int64_t kBatch = 4, kDepth = 3;
+  EngineOptions options{
+      .context_length = 512, .max_batch = kBatch, .kv_type = backend_->kv_types().front(), .memory_bytes = kBudget};
+  const auto [without, plain] = plan_engine_memory(*backend_, model_, options).value();
+  EXPECT_EQ(without.speculation, 0u);
+  EXPECT_EQ(without.trial_states, 0);
+  options.speculation.max_depth = kDepth;
+  const auto [needs, plan] = plan_engine_memory(*backend_, model_, options).value();
+  // Rows that may be taken back: those that give logits.
+  const size_t n_trial_rows = kBatch * (1 + kDepth);
+  size_t expected = n_trial_rows * trial_row_bytes(model_.program);
+  EXPECT_EQ(trial_row_bytes(model_.program) > 0, needs.state > 0);
+  if (model_.draft) {
+    // The block sees a step's rows and what waits of each sequence.
+    const int64_t n_rows = options.max_step_rows + kBatch * tensor::kPageTokens;
+    const auto& program = model_.draft->program;
+    const int64_t cols = program.values[static_cast<size_t>(program.hidden)].cols;
+    expected += activation_bytes(program, model_.info.n_vocab, n_rows, kBatch);
+    expected += static_cast<size_t>((options.max_step_rows + 3 * n_rows) * cols) * sizeof(float);
+    EXPECT_GT(needs.page, without.page) << "the block has K and V of its own";
+  }
+  EXPECT_EQ(needs.speculation, expected);
+  EXPECT_EQ(needs.trial_states, kBatch);
+  EXPECT_GT(needs.activations, without.activations) << "more rows give logits";
+  const size_t used = needs.fixed() + static_cast<size_t>(plan.pages) * needs.page +
+                      static_cast<size_t>(plan.kept_states) * needs.state;
+  EXPECT_LE(used, kBudget);
+  const auto engine = Engine::create(*backend_, model_, *tokenizer_, options).value();
+  EXPECT_EQ(engine->stats().memory.speculation_bytes, expected);
+  EXPECT_EQ(engine->stats().kv_pages_total, plan.pages);
+}
+
+TEST_P(Speculation, BytesReadAreThoseOfTheFile) {
+  const ReadBytes bytes(model_, *backend_, model_.program.kv_layers, backend_->kv_types().front());
+  uint64_t matrices = 0;
+  for (const tensor::WeightView& weight : model_.weights) matrices += weight.rows > 1 ? weight.size_bytes() : 0;
+  // One row leaves out experts, and of the table of embeddings all rows but one where it is not the head too.
+  EXPECT_LE(bytes.weights(1, 1), matrices + 65536);
+  EXPECT_LT(bytes.weights(1, 0), bytes.weights(1, 1)) << "the head";
+  EXPECT_LT(bytes.weights(1, 1), bytes.weights(500, 1));
+  EXPECT_GE(static_cast<double>(bytes.weights(500, 1)), 0.8 * static_cast<double>(matrices));
+  EXPECT_EQ(bytes.kv(32), kv::page_bytes(*backend_, model_.program.kv_layers, backend_->kv_types().front()));
 }
 
 #ifdef T9_TRAINED_MODEL

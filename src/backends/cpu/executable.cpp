@@ -111,6 +111,8 @@ class CpuExecutable final : public Executable {
     trial_.replay(states, n_rows, isa_, pool_, workers_);
   }
 
+  double waited_s() const override { return pool_.waited_s(); }
+
  private:
   void request_tiles() {
     for (const tensor::WeightId id : product_weights(program_)) {

@@ -22,6 +22,8 @@ struct DrafterStats {
   std::array<uint64_t, kMaxDepth> proposed{};  // by depth
   std::array<uint64_t, kMaxDepth> accepted{};
   uint64_t gate_closings = 0;
+  int64_t gates_open = 0;  // of running requests
+  int64_t gates_closed = 0;
 };
 
 struct SpeculationStats {

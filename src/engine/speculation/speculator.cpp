@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "base/check.h"
+#include "engine/memory_plan.h"
 
 namespace tempo9::engine {
 namespace {
@@ -39,6 +40,11 @@ double ms_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
 
+// Rows of the draft block's largest pass: of each sequence less than a page waits when the rows of a step come.
+int64_t block_rows(const Speculator::Limits& limits) {
+  return limits.max_step_rows + limits.max_batch * tensor::kPageTokens;
+}
+
 bool is_decoding(const Sequence& sequence) {
   return !sequence.end && sequence.pages && sequence.n_tokens() - sequence.n_computed == 1;
 }
@@ -49,15 +55,27 @@ std::vector<tensor::KvLayerSpec> Speculator::kv_layers(const models::Model& mode
   return options.max_depth > 0 && model.draft ? DraftBlock::kv_layers(model) : model.program.kv_layers;
 }
 
+size_t Speculator::buffer_bytes(const models::Model& model, const SpeculationOptions& options, const Limits& limits) {
+  if (options.max_depth <= 0) return 0;
+  const int64_t n_trial_rows = std::min(limits.max_step_rows, limits.max_batch * (1 + options.max_depth));
+  size_t bytes = static_cast<size_t>(n_trial_rows) * trial_row_bytes(model.program);
+  if (!model.draft) return bytes;
+  const tensor::Program& draft = model.draft->program;
+  const int64_t n_rows = block_rows(limits);
+  bytes += activation_bytes(draft, model.info.n_vocab, n_rows, limits.max_batch);
+  // Of each row: as the model's pass gives it, as it waits, and as the block takes and gives it.
+  const int64_t cols = draft.values[static_cast<size_t>(draft.hidden)].cols;
+  return bytes + static_cast<size_t>((limits.max_step_rows + 3 * n_rows) * cols) * sizeof(float);
+}
+
 Result<std::unique_ptr<Speculator>> Speculator::create(backends::Backend& backend, const models::Model& model,
                                                        const tokenizer::Tokenizer& tokenizer, kv::Cache& cache,
                                                        const SpeculationOptions& options, const Limits& limits) {
   std::unique_ptr<Speculator> speculator(
       new Speculator(tokenizer, cache, options, limits, count_experts(model.program)));
   if (model.draft) {
-    // Of each sequence less than a page waits when the rows of a step come.
-    const int64_t max_rows = limits.max_step_rows + limits.max_batch * tensor::kPageTokens;
-    T9_TRY(block, DraftBlock::create(backend, model, cache, {.max_rows = max_rows, .max_outputs = limits.max_batch}));
+    T9_TRY(block, DraftBlock::create(backend, model, cache,
+                                     {.max_rows = block_rows(limits), .max_outputs = limits.max_batch}));
     speculator->block_ = std::move(block);
   }
   return speculator;
@@ -286,8 +304,16 @@ bool Speculator::add_guess(Candidate& candidate, std::span<float> logits) {
   return n_drafts < candidate.depth && cache_.grow(sequence.pages.value(), sequence.n_computed + n_drafts).has_value();
 }
 
-SpeculationStats Speculator::stats() const {
+SpeculationStats Speculator::stats(std::span<const std::unique_ptr<Sequence>> sequences) const {
   SpeculationStats stats = stats_;
+  for (const std::unique_ptr<Sequence>& sequence : sequences) {
+    if (!sequence->speculation) continue;
+    for (size_t drafter = 0; drafter < kDrafters; ++drafter) {
+      if (drafter == index_of(Drafter::kBlock) && !block_) continue;
+      const bool is_open = sequence->speculation->gates[drafter].is_open();
+      ++(is_open ? stats.drafters[drafter].gates_open : stats.drafters[drafter].gates_closed);
+    }
+  }
   if (cost_.is_measured()) {
     stats.pass_ms = cost_.base_ms();
     stats.row_ms = cost_.row_ms();

@@ -30,6 +30,11 @@ class Speculator {
   // The KV layers that the engine's cache needs.
   static std::vector<tensor::KvLayerSpec> kv_layers(const models::Model& model, const SpeculationOptions& options);
 
+  // Memory that speculation takes beside pages and states: the draft block's passes, hidden states on their way to it,
+  // and what is kept of rows that may be taken back. Not the index of a text that repeats itself, which grows with the
+  // text as the text does.
+  static size_t buffer_bytes(const models::Model& model, const SpeculationOptions& options, const Limits& limits);
+
   // All arguments but the options must outlive it. `cache` has the layers of kv_layers.
   static Result<std::unique_ptr<Speculator>> create(backends::Backend& backend, const models::Model& model,
                                                     const tokenizer::Tokenizer& tokenizer, kv::Cache& cache,
@@ -48,7 +53,8 @@ class Speculator {
   // A step without rows of prompts took so long.
   void measure(int64_t n_rows, double ms) { cost_.add(n_rows, ms); }
 
-  SpeculationStats stats() const;
+  // `sequences`: those that run, whose gates are counted.
+  SpeculationStats stats(std::span<const std::unique_ptr<Sequence>> sequences) const;
 
  private:
   // A sequence that could have drafts, and how many it gets.

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <string_view>
 
 #include "server/dialects/openai.h"
@@ -24,45 +23,6 @@ Json model_json(const ServerContext& context) {
           {"file_bytes", card.size_bytes},
           {"context_length", context.engine.context_length()},
           {"compute", context.compute}};
-}
-
-Json memory_json(const engine::ServiceStats& stats) {
-  const engine::MemoryStats& memory = stats.memory;
-  return {{"budget_bytes", memory.budget_bytes},
-          {"working_bytes", memory.activation_bytes + memory.disk_buffer_bytes},
-          {"cache_bytes", memory.pages_resident_bytes},
-          {"state_bytes", memory.state_bytes * static_cast<size_t>(memory.states_used + memory.states_kept)},
-          {"pages_total", stats.kv_pages_total},
-          {"pages_used", stats.kv_pages_used},
-          {"pages_kept", stats.kv_pages_kept},
-          {"page_evictions", stats.kv_evictions}};
-}
-
-Json disk_json(const engine::DiskStats& disk) {
-  return {{"bytes", disk.bytes}, {"restored_tokens", disk.restored_tokens}, {"written_bytes", disk.written_bytes}};
-}
-
-Json speculation_json(const engine::SpeculationStats& stats) {
-  uint64_t proposed = 0;
-  uint64_t accepted = 0;
-  for (const engine::DrafterStats& drafter : stats.drafters) {
-    proposed = std::accumulate(drafter.proposed.begin(), drafter.proposed.end(), proposed);
-    accepted = std::accumulate(drafter.accepted.begin(), drafter.accepted.end(), accepted);
-  }
-  return {{"guessed", proposed}, {"right", accepted}};
-}
-
-Json totals_json(const engine::ServiceStats& stats) {
-  return {{"running", stats.running},
-          {"waiting", stats.waiting},
-          {"cancelled", stats.cancelled},
-          {"prompt_tokens", stats.prompt_tokens},
-          {"reused_tokens", stats.reused_tokens},
-          {"completion_tokens", stats.completion_tokens},
-          {"prefill_rows", stats.prefill_rows},
-          {"step_seconds", stats.step_s},
-          {"last_step_age_s", stats.last_step_age_s},
-          {"energy_j", stats.energy_j ? Json(*stats.energy_j) : Json()}};
 }
 
 Json active_json(const Activity& activity) {
@@ -108,13 +68,8 @@ http::Response status_page() {
 }
 
 std::unique_ptr<http::Answer> handle_status(http::Request request, std::string, const App& app) {
-  const engine::ServiceStats stats = app.context.engine.stats();
   const Json body = {{"version", version()},
                      {"model", model_json(app.context)},
-                     {"memory", memory_json(stats)},
-                     {"disk", disk_json(stats.disk)},
-                     {"speculation", speculation_json(stats.speculation)},
-                     {"totals", totals_json(stats)},
                      {"active", active_json(app.activity)},
                      {"ended", ended_json(app.activity)}};
   return http::answer_with(openai_response(body, request.id));
