@@ -39,6 +39,7 @@ struct Shape {
   float rope_base;
   uint32_t n_experts = 0;
   uint32_t n_used = 0;
+  uint32_t n_deepstack = 0;  // of models that look at images: layers that read more of their rows
 };
 
 // The sizes that the models' publishers give.
@@ -46,6 +47,7 @@ constexpr Shape kShapes[] = {
     {"qwen3-0.6b", "qwen3", 28, 1024, 16, 8, 128, 3072, 151936, true, 1e6f},
     {"qwen3-4b", "qwen3", 36, 2560, 32, 8, 128, 9728, 151936, true, 1e6f},
     {"llama-3.2-1b", "llama", 16, 2048, 32, 8, 64, 8192, 128256, true, 5e5f},
+    {"qwen3-vl-2b", "qwen3vl", 28, 2048, 16, 8, 128, 6144, 151936, true, 5e6f, 0, 0, 3},
     {"qwen3-30b-a3b", "qwen3moe", 48, 2048, 32, 4, 128, 768, 151936, false, 1e6f, 128, 8},
 };
 
@@ -90,6 +92,10 @@ class Maker {
     add(arch("rope.freq_base"), shape_.rope_base);
     add(arch("rope.dimension_count"), shape_.head_dim);
     add(arch("vocab_size"), shape_.n_vocab);
+    if (shape_.n_deepstack > 0) {
+      writer_.add(arch("rope.dimension_sections"), gguf::Array(std::vector<int32_t>{24, 20, 20, 0}));
+      add(arch("n_deepstack_layers"), shape_.n_deepstack);
+    }
     if (shape_.n_experts > 0) {
       add(arch("expert_count"), shape_.n_experts);
       add(arch("expert_used_count"), shape_.n_used);
