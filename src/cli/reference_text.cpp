@@ -124,7 +124,8 @@ std::string bash_script(const std::vector<Command>& commands) {
 // One argument of zsh's _arguments: '--port=[meaning]:N:'. Brackets and colons end its parts.
 std::string zsh_argument(const Flag& flag) {
   std::string meaning = replace_all(replace_all(flag.meaning, "[", "("), "]", ")");
-  const bool is_path = flag.value == "PATH" || flag.value == "FILE" || flag.value == "TEXT";
+  const bool is_path =
+      flag.value == "PATH" || flag.value.starts_with("FILE") || flag.value == "TEXT" || flag.value == "DIR";
   if (!is_flag(flag)) return "'*:file:_files'";
   if (flag.value.empty()) return shell_quoted(fmt::format("{}[{}]", flag.name, meaning));
   return shell_quoted(
