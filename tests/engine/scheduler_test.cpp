@@ -95,7 +95,7 @@ TEST(Scheduler, WhatIsReadWholeIsNeverCut) {
   EXPECT_EQ(next(30, true, 8), 90) << "beyond the budget";
   EXPECT_EQ(next(50, true, 8), 90) << "the rest of one whose first part was found";
   EXPECT_EQ(next(90, true, 8), 120);
-  EXPECT_EQ(next(89, false, 8), 120);
+  EXPECT_EQ(next(89, false, 8), 189) << "the last row of one, all of the next, and text";
   EXPECT_EQ(next(120, false, 8), 220);
   EXPECT_EQ(next(399, true, 1), 400);
 }

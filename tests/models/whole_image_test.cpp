@@ -105,16 +105,17 @@ TEST_P(WholeImage, APassThatIsTooShortIsAnError) {
   }
 }
 
-// Recorded by tests/goldens/gemma3/make_image.py, from the formulas.
+// Recorded by tests/goldens/gemma3/make_whole_image.py, from the formulas.
 TEST(WholeImageGolden, LogitsAreThoseOfTheFormulas) {
   const Golden golden{.name = "gemma3", .folder = testing::golden_path("gemma3")};
   const models::Model model = load_golden(golden).value();
-  const auto json = nlohmann::json::parse(std::ifstream(golden.folder / "image_expect.json"));
+  const auto json = nlohmann::json::parse(std::ifstream(golden.folder / "whole_image_expect.json"));
   const std::vector<int32_t> tokens = json.at("tokens"), rows = json.at("rows");
   const int64_t n_rows = json.at("image_tokens"), cols = json.at("embedding_width");
-  const std::vector<float> image = read_logits(golden, "image_embeddings.f32", static_cast<size_t>(n_rows * cols));
+  const std::vector<float> image =
+      read_logits(golden, "whole_image_embeddings.f32", static_cast<size_t>(n_rows * cols));
   const std::vector<float> expected =
-      read_logits(golden, "image_logits.f32", rows.size() * static_cast<size_t>(model.info.n_vocab));
+      read_logits(golden, "whole_image_logits.f32", rows.size() * static_cast<size_t>(model.info.n_vocab));
   const cli::EvaluateOptions options{.images = cli::ImageRows{.token = json.at("image_token_id"),
                                                               .height = json.at("grid_h"),
                                                               .width = json.at("grid_w"),

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Logits of this model for a prompt with an image, whose rows see each other in both directions: written from the formulas
-(spec models 8.3 and 13.4) in numpy, in f64, with the values of the file. Writes image_expect.json, image_embeddings.f32 and
-image_logits.f32 here.
+(spec models 8.3 and 13.4) in numpy, in f64, with the values of the file. Writes whole_image_expect.json, whole_image_embeddings.f32 and
+whole_image_logits.f32 here.
 
-    make_image.py
+    make_whole_image.py
 """
 import json
 import pathlib
@@ -132,11 +132,11 @@ def main():
     image = rng.normal(0, 1, (ROWS, d)).astype("<f4")
     logits = forward(file, tokens, BEGIN, image)
     rows = [0, 20, 21, 30, 50, 51, 60, 69]
-    (FOLDER / "image_expect.json").write_text(json.dumps(
+    (FOLDER / "whole_image_expect.json").write_text(json.dumps(
         {"tokens": tokens.tolist(), "rows": rows, "vocab": logits.shape[1], "image_token_id": PLACEHOLDER,
          "image_tokens": ROWS, "embedding_width": d, "grid_h": 5, "grid_w": ROWS // 5}) + "\n")
-    (FOLDER / "image_embeddings.f32").write_bytes(image.tobytes())
-    (FOLDER / "image_logits.f32").write_bytes(logits[rows].astype("<f4").tobytes())
+    (FOLDER / "whole_image_embeddings.f32").write_bytes(image.tobytes())
+    (FOLDER / "whole_image_logits.f32").write_bytes(logits[rows].astype("<f4").tobytes())
 
 
 if __name__ == "__main__":
