@@ -158,6 +158,13 @@ class Server:
         status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(r"RssAnon:\s+(\d+)", status).group(1)) / 1024
 
+    def wait_for_tiles(self):
+        """Until memory has not grown for a second: the weights are then all copied into tiles, behind the first answers."""
+        before = -1.0
+        while (now := self.memory_mb()) > before + 0.1:
+            before = now
+            time.sleep(1)
+
     def stop(self):
         self.process.terminate()
         self.process.wait(30)

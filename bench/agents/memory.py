@@ -20,12 +20,14 @@ def main():
     at_start = []
     for length in (4096, 32768, 131072):
         with start(length) as server:
+            server.wait_for_tiles()
             at_start.append(server.memory_mb())
         print(f"declared {length:6d}: {at_start[-1]:8.1f} MB at start", flush=True)
     print(f"spread {max(at_start) - min(at_start):.1f} MB")
 
     with start(32768) as server:
         chat(server.url, [{"role": "user", "content": words(20, "first")}], 8)
+        server.wait_for_tiles()
         before = server.memory_mb()
         answer = chat(server.url, [{"role": "user", "content": words(4000, "one")}], 8)
         after = server.memory_mb()

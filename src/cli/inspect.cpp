@@ -181,11 +181,11 @@ int64_t kept_tokens(const tensor::KvLayerSpec& layer, int64_t length) {
 }
 
 // How serving would divide the budget.
-Json budget_to_json(const models::Model& model, const Flags& flags) {
+Json budget_to_json(const models::Model& model, const Flags& flags, tensor::KvType kv_type) {
   const engine::SpeculationOptions speculation{.max_depth = speculation_depth(flags.speculation)};
   int64_t page_bytes = 0;
   for (const tensor::KvLayerSpec& layer : engine::Speculator::kv_layers(model, speculation)) {
-    page_bytes += f16_token_bytes(layer) * tensor::kPageTokens;
+    page_bytes += token_bytes(layer, kv_type) * tensor::kPageTokens;
   }
   const int64_t max_outputs = std::min(kPassRows, flags.max_batch * (1 + speculation.max_depth));
   const engine::MemoryNeeds needs{
@@ -233,7 +233,7 @@ Json memory_to_json(const models::Model& model, const Flags& flags, tensor::KvTy
           {"state_bytes_per_sequence", kv::state_bytes(model.program.state_layers)},
           {"activation_bytes", engine::activation_bytes(model.program, model.info.n_vocab, kPassRows, flags.max_batch)},
           {"activation_rows", kPassRows},
-          {"budget", budget_to_json(model, flags)}};
+          {"budget", budget_to_json(model, flags, kv_type)}};
 }
 
 Json model_to_json(const Result<models::Model>& model, const Flags& flags, tensor::KvType kv_type) {

@@ -131,7 +131,7 @@ TEST(KnownTemplates, WriteTheTurnsOfTheirFamilies) {
 
 // As the published template of the family does, where that one takes the conversation.
 TEST(KnownTemplates, GemmasIsThatOfThePublishedModel) {
-  std::ifstream file(golden_path("templates/google-gemma-2-2b-it.jinja"));
+  std::ifstream file(tempo9::testing::golden_path("templates/google-gemma-2-2b-it.jinja"));
   const std::string source(std::istreambuf_iterator<char>(file), {});
   const ChatFormat published = ChatFormat::from_source(source, "<bos>", "<eos>");
   for (const char* body : {kHello, R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b "},

@@ -39,8 +39,8 @@ class WholeImage : public ::testing::TestWithParam<const char*> {
       std::iota(wanted.begin(), wanted.end(), 0);
     }
     std::vector<float> logits;
-    const cli::EvaluateOptions options{.kv_type = tensor::KvType::kF32,  // of f16 gemma4 may choose other experts
-                                       .chunk = chunk,
+    const cli::EvaluateOptions options{.chunk = chunk,
+                                       .kv_type = tensor::KvType::kF32,  // of f16 gemma4 may choose other experts
                                        .images = cli::ImageRows{.token = kPlaceholder,
                                                                 .height = 5,
                                                                 .width = kRows / 5,
