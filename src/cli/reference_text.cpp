@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "cli/usage.h"
@@ -30,8 +31,17 @@ std::string with_default(const CLI::Option& option) {
   return value.empty() ? option.get_description() : fmt::format("{} (default: {})", option.get_description(), value);
 }
 
-Command describe(const CLI::App& app, const std::string& name) {
-  Command command{.name = name, .meaning = app.get_description(), .notes = app.get_footer()};
+using Subcommands = std::vector<const CLI::App*>;
+
+// Commands that have a name: groups of options are commands without one to CLI11.
+Subcommands named_commands(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App* command) { return !command->get_name().empty(); });
+}
+Subcommands option_groups(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App* command) { return command->get_name().empty(); });
+}
+
+void describe_flags(const CLI::App& app, Command& command) {
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_group().empty()) continue;  // hidden
     const bool takes_value = option->get_items_expected_max() > 0;
@@ -41,11 +51,22 @@ Command describe(const CLI::App& app, const std::string& name) {
                              .meaning = with_default(*option),
                              .group = option->get_group()});
   }
+  for (const CLI::App* group : option_groups(app)) {
+    Command flags;
+    describe_flags(*group, flags);
+    std::ranges::copy_if(flags.flags, std::back_inserter(command.flags),  // each group has a --help of its own
+                         [](const Flag& flag) { return flag.name != "--help"; });
+  }
+}
+
+Command describe(const CLI::App& app, const std::string& name) {
+  Command command{.name = name, .meaning = app.get_description(), .notes = app.get_footer()};
+  describe_flags(app, command);
   return command;
 }
 
 void describe_commands(const CLI::App& app, const std::string& prefix, std::vector<Command>& commands) {
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+  for (const CLI::App* command : named_commands(app)) {
     commands.push_back(describe(*command, prefix + command->get_name()));
     describe_commands(*command, commands.back().name + " ", commands);
   }
@@ -238,7 +259,7 @@ Result<std::string> completion_script(const CLI::App& app, std::string_view shel
 std::string manual_page(const CLI::App& app) {
   const std::vector<Command> commands = describe_all(app);
   std::string text = fmt::format(
-      ".TH TEMPO9 1 \"\" \"tempo9 {}\" \"User commands\"\n"
+      ".TH TEMPO9 1 \"2026-12-01\" \"tempo9 {}\" \"User commands\"\n"
       ".SH NAME\ntempo9 \\- {}\n"
       ".SH SYNOPSIS\n.B tempo9 \\-\\-gguf\n.I FILE\n[flags]\n.br\n.B tempo9\n.I COMMAND\n[flags]\n"
       ".SH DESCRIPTION\n{}\n"

@@ -8,6 +8,7 @@ scripts/setup --dev installs the shells and mandoc.
 import os
 import pathlib
 import pty
+import re
 import select
 import shutil
 import subprocess
@@ -25,7 +26,7 @@ COMPLETED = [
     ("tempo9 bench spec --min-a", "tempo9 bench spec --min-acceptance"),
     ("tempo9 inspect --max-l", "tempo9 inspect --max-length"),
     ("tempo9 --gguf mod", "tempo9 --gguf model.gguf"),
-    ("tempo9 --chat-template tem", "tempo9 --chat-template template.jinja"),
+    ("tempo9 --chat-template templ", "tempo9 --chat-template template.jinja"),
     ("tempo9 inspect mod", "tempo9 inspect model.gguf"),
     ("tempo9 mod", "tempo9 model.gguf"),
 ]
@@ -51,7 +52,7 @@ class Terminal:
         while text not in self.text:
             assert time.monotonic() < end, f"never saw {text!r} in {self.text!r}"
             if select.select([self.fd], [], [], 0.1)[0]:
-                self.text += os.read(self.fd, 65536).decode(errors="replace").replace("\r", "")
+                self.text += os.read(self.fd, 65536).decode(errors="replace").replace("\r", "").replace("\a", "")
 
     def type(self, keys):
         self.text = ""
@@ -103,9 +104,9 @@ def try_manual(binary, folder):
     page.write_text(run(binary, "man").stdout)
     problems = run("mandoc", "-T", "lint", "-W", "warning", page).stdout
     assert not problems, problems
-    text = run("mandoc", "-T", "utf8", page).stdout
+    text = re.sub(".\b", "", run("mandoc", "-T", "utf8", page).stdout)  # bold is struck twice
     for part in ("COMMANDS", "ENVIRONMENT", "EXIT STATUS", "tempo9 bench spec"):
-        assert part in text.replace("\b", ""), part
+        assert part in text, part
 
 
 def main():
