@@ -1,5 +1,6 @@
 #include "chat/prompt_tokens.h"
 
+#include <algorithm>
 #include <string_view>
 
 namespace tempo9::chat {
@@ -8,9 +9,14 @@ namespace {
 
 bool begins_with(const tokenizer::Tokenizer& tokenizer, const Rendered& prompt, int32_t token,
                  tokenizer::EncodeOptions options) {
+  const std::string_view text = std::string_view(prompt.text).substr(0, tokenizer.token_text(token).size());
+  std::vector<tokenizer::ByteRange> trusted;  // in what is left of the prompt
+  for (const tokenizer::ByteRange& range : prompt.trusted) {
+    if (range.begin < text.size()) trusted.push_back({range.begin, std::min(range.end, text.size())});
+  }
   options.max_tokens = 0;
-  const std::string_view text = tokenizer.token_text(token);
-  const auto ids = tokenizer.encode(std::string_view(prompt.text).substr(0, text.size()), options);
+  options.special_allowed = trusted;
+  const auto ids = tokenizer.encode(text, options);
   return ids && !ids->empty() && ids->front() == token;
 }
 

@@ -11,6 +11,7 @@
 #include "chat/known_templates.h"
 #include "chat/openai_messages.h"
 #include "chat/prompt_tokens.h"
+#include "gguf/file.h"
 #include "support/data.h"
 #include "template_support.h"
 
@@ -265,6 +266,27 @@ TEST(PromptTokens, ExactlyOneBos) {
   tokenizer.adds_bos_flag = false;
   EXPECT_EQ(encode_prompt(tokenizer, without)->size(), 2u);
   EXPECT_EQ(encode_prompt(tokenizer, with), expected);
+}
+
+// A prompt that is too long is counted with its first token looked at apart, of which what is trusted is longer.
+TEST(PromptTokens, APromptThatIsTooLongIsCountedWithItsBos) {
+  const auto file = gguf::File::open(tempo9::testing::golden_path("mistral-spm/model.gguf"));
+  ASSERT_TRUE(file);
+  const auto tokenizer = tokenizer::Tokenizer::create((*file)->metadata());
+  ASSERT_TRUE(tokenizer);
+  ASSERT_TRUE((*tokenizer)->adds_bos());
+  std::string words;
+  for (int i = 0; i < 100; ++i) words += "word ";
+  const Rendered with{"<s>[INST] " + words, {{0, 10}}};
+  const Rendered without{"[INST] " + words, {{0, 7}}};
+  for (const Rendered& prompt : {with, without}) {
+    const auto whole = encode_prompt(**tokenizer, prompt, {.max_tokens = 1000});
+    ASSERT_TRUE(whole);
+    const auto cut = encode_prompt(**tokenizer, prompt, {.max_tokens = 50});
+    ASSERT_FALSE(cut);
+    ASSERT_TRUE(cut.error().overflow());
+    EXPECT_EQ(cut.error().overflow()->n_tokens, std::ssize(*whole)) << prompt.text;
+  }
 }
 
 }  // namespace

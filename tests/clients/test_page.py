@@ -182,14 +182,18 @@ def a_request_that_is_gone_cannot_be_cancelled(pages):
 
 @check
 def the_chat_box_answers_stops_and_begins_anew(pages):
+    def with_fields(**fields):
+        return lambda route: route.continue_(post_data=json.dumps({**route.request.post_data_json, **fields}))
+
     with pages.open() as page:
+        page.route("**/v1/chat/completions", with_fields(max_tokens=32))  # a small model may go on for ever
         page.locator("#message").fill("Say hello.\n")
         page.locator("#message").press("Enter")
         expect(page.locator("#talk div")).to_have_count(2)
         expect(page.locator("#send")).to_have_text("Send", timeout=60_000)
         assert page.locator("#talk div").nth(1).inner_text().strip()
-        page.route("**/v1/chat/completions", lambda route: route.continue_(
-            post_data=json.dumps({**route.request.post_data_json, "response_format": LONG})))
+        page.unroute("**/v1/chat/completions")
+        page.route("**/v1/chat/completions", with_fields(response_format=LONG))
         page.locator("#message").fill("Tell me everything.")
         page.locator("#send").click()
         expect(page.locator("#send")).to_have_text("Stop")
