@@ -158,4 +158,8 @@ static void write_q8(const AttentionShape& shape, const float* k, const float* v
   }
 }
 
+extern const AttentionKernels kAttentionQ8;
+constinit const AttentionKernels kAttentionQ8 = {
+    .write = write_q8, .attend_span = attend_span_q8, .merge = merge, .finish = finish};
+
 }  // namespace tempo9::kernels::T9_ISA

@@ -38,11 +38,3 @@ void score_codes(const QueryCodes& queries, int64_t first, int64_t n, const int8
 }  // namespace tempo9::kernels::scalar
 
 #include "kernels/generic/attention_q8.inl"
-
-namespace tempo9::kernels::scalar {
-
-extern const AttentionKernels kAttentionQ8;
-constinit const AttentionKernels kAttentionQ8 = {
-    .write = write_q8, .attend_span = attend_span_q8, .merge = merge, .finish = finish};
-
-}  // namespace tempo9::kernels::scalar
