@@ -23,8 +23,8 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "harness" / "lib"))
 
-from reports import (FORCED, REPORTS, TOOL_PROMPT, Gap, Server, Tools, is_valid, loop, questions, report,  # noqa: E402
-                     same, schema_format, tool)
+from reports import (FORCED, TOOL_PROMPT, Gap, Server, Tools, is_valid, loop, questions, report,  # noqa: E402
+                     same, try_all, schema_format, tool)
 import reports_api  # noqa: E402, F401: group d
 import reports_load  # noqa: E402, F401: group f
 
@@ -568,20 +568,7 @@ def main():
     tools.hybrid_model = options.shared / "models/tempo9-tiny-qwen35-mtp.Q8_0.gguf"
     h = Server(options.binary, tools.hybrid_model)
     q = Server(options.binary, small)
-    n_failed = 0
-    print("| report | tried | result |\n|---|---|---|")
-    for id, what, function in sorted(REPORTS, key=lambda one: one[0]):
-        if options.only and id not in options.only.split(","):
-            continue
-        try:
-            function(tools, h, q)
-            result = "PASS"
-        except Gap as gap:
-            result = f"GAP: {gap}"
-        except Exception as error:
-            n_failed += 1
-            result = f"FAIL: {type(error).__name__}: {str(error)[:600]}"
-        print(f"| {id} | {what} | {result} |", flush=True)
+    n_failed = try_all(options.only, tools, h, q)
     h.stop()
     q.stop()
     return 1 if n_failed else 0

@@ -26,18 +26,11 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "harness" / "lib"))
 
 from gguf_tokens import rename  # noqa: E402
+from reports import report, try_all  # noqa: E402
 from served import Served  # noqa: E402
 
 IMAGES = ROOT / "tests/goldens/images"
 NAMES = {500: "<|image_pad|>", 502: "<|vision_start|>", 503: "<|vision_end|>"}
-REPORTS = []
-
-
-def report(id, what):
-    def add(function):
-        REPORTS.append((id, what, function))
-        return function
-    return add
 
 
 def png(width, height, colour=(200, 40, 40)):
@@ -247,21 +240,10 @@ def main():
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     os.environ["AS_KV_OFFLOAD"] = "0"  # a cold server has seen nothing, on disk either
-    n_failed = 0
     with tempfile.TemporaryDirectory() as folder:
         world = World(options.binary, options.shared, pathlib.Path(folder))
         q, h = world.start("qwen2vl"), world.start("qwen35-vl")
-        print("| report | tried | result |\n|---|---|---|")
-        for id, what, function in REPORTS:
-            if options.only and id not in options.only.split(","):
-                continue
-            try:
-                function(world, q, h)
-                result = "PASS"
-            except Exception as error:
-                n_failed += 1
-                result = f"FAIL: {type(error).__name__}: {str(error)[:600]}"
-            print(f"| {id} | {what} | {result} |", flush=True)
+        n_failed = try_all(options.only, world, q, h)
         q.stop()
         h.stop()
     return 1 if n_failed else 0

@@ -25,6 +25,25 @@ def report(id, what):
     return add
 
 
+def try_all(only, *arguments):
+    """Runs the reports named in `only` (separated by commas; empty: all) and prints a table. Returns how many failed."""
+    n_failed = 0
+    print("| report | tried | result |\n|---|---|---|")
+    for id, what, function in sorted(REPORTS, key=lambda one: one[0]):
+        if only and id not in only.split(","):
+            continue
+        try:
+            function(*arguments)
+            result = "PASS"
+        except Gap as gap:
+            result = f"GAP: {gap}"
+        except Exception as error:
+            n_failed += 1
+            result = f"FAIL: {type(error).__name__}: {str(error)[:600]}"
+        print(f"| {id} | {what} | {result} |", flush=True)
+    return n_failed
+
+
 def same(got, expected):
     assert got == expected, f"{got!r} instead of {expected!r}"
 
