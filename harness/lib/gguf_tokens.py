@@ -64,7 +64,8 @@ def rename(source, target, names):
     begin = reader.at
     for _ in range(n_tensors):
         reader.text()
-        reader.at += 8 * reader.number("I") + 4 + 8
+        n_dims = reader.number("I")
+        reader.at += 8 * n_dims + 4 + 8
     out += data[begin:reader.at]
     tensors = -(-reader.at // alignment) * alignment
     target.write_bytes(out + b"\0" * (-len(out) % alignment) + data[tensors:])
