@@ -28,6 +28,9 @@ if(TEMPO9_SANITIZE)
   # Checks stay on, so no NDEBUG. Lines are enough for a report; all of -g doubles the time to compile, and so does -O1
   # in place of -Og. The optimiser guesses wrongly about what is initialised between the sanitizers' checks.
   set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-Og -g1")
+  # Several sources go through the compiler as one, which halves what headers cost; APART says where that can't be.
+  set(CMAKE_UNITY_BUILD ON)
+  set(CMAKE_UNITY_BUILD_BATCH_SIZE 6)
   add_compile_options($<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   add_compile_options(-fsanitize=${TEMPO9_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${TEMPO9_SANITIZE})
@@ -36,10 +39,12 @@ if(TEMPO9_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
-# t9_library(NAME SOURCES … DEPS …): the library target of one folder of src/. DEPS are the folders that it may
-# include, as in docs/architecture.md, and outside libraries.
+# t9_library(NAME SOURCES … DEPS … [APART …]): the library target of one folder of src/. DEPS are the folders that it may
+# include, as in docs/architecture.md, and outside libraries. APART: those of the sources that use the same names within
+# their own namespaces as others.
 function(t9_library NAME)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;APART" ${ARGN})
+  set_source_files_properties(${ARG_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   if(ARG_SOURCES)
     add_library(t9_${NAME} STATIC ${ARG_SOURCES})
     target_include_directories(t9_${NAME} PUBLIC ${CMAKE_SOURCE_DIR}/src)
@@ -70,11 +75,13 @@ function(t9_code_digest OUT FOLDER)
   set(${OUT} ${output} PARENT_SCOPE)
 endfunction()
 
-# t9_test(NAME SOURCES … DEPS … [LABELS …] [OWN_CACHE]): one GoogleTest executable, each of its tests known to ctest.
-# OWN_CACHE: for those that run the server or the instruments, which write into the user's cache folder.
+# t9_test(NAME SOURCES … DEPS … [APART …] [LABELS …] [OWN_CACHE]): one GoogleTest executable, each of its tests known to
+# ctest. APART as above. OWN_CACHE: for those that run the server or the instruments, which write into the user's cache
+# folder.
 function(t9_test NAME)
-  cmake_parse_arguments(ARG "OWN_CACHE" "" "SOURCES;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "OWN_CACHE" "" "SOURCES;DEPS;APART;LABELS" ${ARGN})
   add_executable(${NAME} ${ARG_SOURCES})
+  set_source_files_properties(${ARG_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   target_link_libraries(${NAME} PRIVATE ${ARG_DEPS} t9_test_data GTest::gtest GTest::gtest_main)
   # Tests' own code is compiled fast: half the time and a third of it; what is tested keeps its own flags.
   target_compile_options(${NAME} PRIVATE $<$<CONFIG:Release>:-O1> $<$<CONFIG:RelWithDebInfo>:-O0>)
@@ -85,8 +92,31 @@ function(t9_test NAME)
   if(ARG_OWN_CACHE)
     list(APPEND properties ENVIRONMENT "XDG_CACHE_HOME=${CMAKE_BINARY_DIR}/test-cache")
   endif()
-  include(GoogleTest)
-  gtest_discover_tests(${NAME} DISCOVERY_MODE PRE_TEST PROPERTIES ${properties})
+  if(TEMPO9_SANITIZE)
+    # Real models would take hours: their tests are built when they are asked for.
+    if("model" IN_LIST ARG_LABELS)
+      set_target_properties(${NAME} PROPERTIES EXCLUDE_FROM_ALL ON)
+    endif()
+    t9_test_in_shards(${NAME} ${properties})
+  else()
+    include(GoogleTest)
+    gtest_discover_tests(${NAME} DISCOVERY_MODE PRE_TEST PROPERTIES ${properties})
+  endif()
+endfunction()
+
+# With sanitizers a process takes a fifth of a second to start and to look for leaks, more than most tests: each runs
+# many of them.
+function(t9_test_in_shards NAME)
+  set(n_shards 4)
+  math(EXPR last "${n_shards} - 1")
+  foreach(shard RANGE ${last})
+    set(test ${NAME}_${shard})
+    add_test(NAME ${test} COMMAND ${NAME})
+    if(ARGN)
+      set_tests_properties(${test} PROPERTIES ${ARGN})
+    endif()
+    set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT GTEST_TOTAL_SHARDS=${n_shards} GTEST_SHARD_INDEX=${shard})
+  endforeach()
 endfunction()
 
 # t9_fuzzer(NAME SOURCES … DEPS …): one libFuzzer target.

@@ -9,6 +9,7 @@
 namespace tempo9 {
 
 inline constexpr char32_t kReplacementCharacter = 0xFFFD;
+inline constexpr char32_t kLastCodePoint = 0x10FFFF;
 
 bool is_valid_utf8(std::string_view bytes);
 

@@ -144,7 +144,7 @@ class AnswerWriter {
     for (const NodeId from : {node, builder_.add_literal(node, " ")}) {
       builder_.add_characters(from, '!', '<' - 1, inside);
       builder_.add_characters(from, '<' + 1, '{' - 1, inside);
-      builder_.add_characters(from, '{' + 1, 0x10FFFF, inside);
+      builder_.add_characters(from, '{' + 1, kLastCodePoint, inside);
       if (rules_.calls == Calls::kLazy) builder_.add_return(from);
     }
     return node;

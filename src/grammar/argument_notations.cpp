@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/utf8.h"
 #include "grammar/free_text.h"
 
 namespace tempo9::grammar {
 namespace {
 
-constexpr char32_t kLastCodePoint = 0x10FFFF;
 constexpr std::string_view kParameterEnd = "</parameter>";
 constexpr std::string_view kQuote = "<|\"|>";
 

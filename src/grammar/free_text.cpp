@@ -7,10 +7,10 @@
 #include <string_view>
 #include <utility>
 
+#include "base/utf8.h"
+
 namespace tempo9::grammar {
 namespace {
-
-constexpr char32_t kLastCodePoint = 0x10FFFF;
 
 // Aho and Corasick's automaton over the markers. A character of the text is counted when it is certain that it is not
 // part of a marker that ends the text, so that a limit never cuts a marker off.

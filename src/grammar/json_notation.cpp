@@ -1,3 +1,4 @@
+#include "base/utf8.h"
 #include "grammar/notation.h"
 
 #include <algorithm>
@@ -14,8 +15,6 @@ struct Escape {
 };
 constexpr Escape kEscapes[] = {{'"', '"'},  {'\\', '\\'}, {'\b', 'b'}, {'\f', 'f'},
                                {'\n', 'n'}, {'\r', 'r'},  {'\t', 't'}};
-
-constexpr char32_t kLastCodePoint = 0x10FFFF;
 
 }  // namespace
 

@@ -5,11 +5,7 @@
 #include "base/utf8.h"
 
 namespace tempo9::grammar {
-namespace {
-
-constexpr char32_t kLastCodePoint = 0x10FFFF;
-
-}  // namespace
+namespace {}  // namespace
 
 NodeId Notation::call(NodeId from, RuleId rule) {
   const NodeId to = builder_.add_node();

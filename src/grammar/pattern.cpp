@@ -13,9 +13,8 @@
 namespace tempo9::grammar {
 namespace {
 
-constexpr int kMaxDepth = 64;
+constexpr int kMaxGroups = 64;
 constexpr uint32_t kMaxRepeats = 2000;
-constexpr char32_t kLastCodePoint = 0x10FFFF;
 
 struct Range {
   char32_t first;
@@ -71,7 +70,7 @@ class PatternParser {
   bool is_at_end_of_alternative() const { return pos_ == text_.size() || at("|") || at(")"); }
 
   Result<Expression> parse_choice(int depth) {
-    if (depth > kMaxDepth) return fail(ErrorCode::kUnsupported, fmt::format("groups deeper than {}", kMaxDepth));
+    if (depth > kMaxGroups) return fail(ErrorCode::kUnsupported, fmt::format("groups deeper than {}", kMaxGroups));
     Expression choice{.kind = Expression::Kind::kChoice};
     do {
       T9_TRY(sequence, parse_sequence(depth));

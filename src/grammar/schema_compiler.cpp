@@ -24,7 +24,7 @@ namespace {
 
 using Names = std::set<std::string, std::less<>>;
 
-constexpr int kMaxDepth = 100;
+constexpr int kMaxNesting = 100;
 // References with keywords beside them are written out each time, so a small schema can ask for much.
 constexpr int kMaxSchemas = 50'000;
 
@@ -167,8 +167,8 @@ class SchemaCompiler::Implementation {
   }
 
   Result<NodeId> value(const Json& schema, NodeId from, const std::string& path, int depth) {
-    if (depth > kMaxDepth)
-      return error(ErrorCode::kOutOfCapacity, path, fmt::format("nested deeper than {}", kMaxDepth));
+    if (depth > kMaxNesting)
+      return error(ErrorCode::kOutOfCapacity, path, fmt::format("nested deeper than {}", kMaxNesting));
     if (++n_schemas_ > kMaxSchemas) {
       return error(ErrorCode::kOutOfCapacity, path, fmt::format("more than {} schemas, written out", kMaxSchemas));
     }

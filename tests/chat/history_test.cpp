@@ -13,7 +13,7 @@ namespace {
 
 using namespace testing;
 
-Conversation conversation_of(const std::string& messages, const std::string& more = "") {
+Conversation conversation_with(const std::string& messages, const std::string& more = "") {
   auto parsed = parse_openai_conversation(Json::parse("{\"messages\":" + messages + more + "}"));
   EXPECT_TRUE(parsed) << parsed.error().message();
   return parsed ? *parsed : Conversation();
@@ -33,7 +33,7 @@ std::string outline(const Conversation& conversation) {
 }
 
 std::string adapted(const std::string& messages, const TemplateTraits& traits, const std::string& more = "") {
-  return outline(adapt_conversation(conversation_of(messages, more), traits));
+  return outline(adapt_conversation(conversation_with(messages, more), traits));
 }
 
 constexpr const char* kTwoCalls = R"([{"role":"user","content":"u"},
@@ -85,7 +85,7 @@ TEST(History, MissingResultsAreEmptyAndOrphansAreText) {
 }
 
 TEST(History, ShortIdsAreTheSameForCallAndResult) {
-  const Conversation conversation = adapt_conversation(conversation_of(kTwoCalls), {.takes_any_call_id = false});
+  const Conversation conversation = adapt_conversation(conversation_with(kTwoCalls), {.takes_any_call_id = false});
   const Message& calls = conversation.messages[1];
   EXPECT_EQ(calls.tool_calls[0].id.size(), 9u);
   EXPECT_NE(calls.tool_calls[0].id, calls.tool_calls[1].id);
@@ -96,7 +96,7 @@ TEST(History, ShortIdsAreTheSameForCallAndResult) {
 TEST(History, CallsAndToolsAsTextForATemplateThatKnowsNone) {
   const TemplateTraits traits = {.takes_tools = false, .takes_tool_calls = false, .takes_tool_results = false};
   const std::string tools = R"(,"tools":[{"type":"function","function":{"name":"f"}}])";
-  const Conversation conversation = adapt_conversation(conversation_of(kTwoCalls, tools), traits);
+  const Conversation conversation = adapt_conversation(conversation_with(kTwoCalls, tools), traits);
   EXPECT_TRUE(conversation.tools.empty());
   ASSERT_EQ(conversation.messages.size(), 5u);
   EXPECT_NE(conversation.messages[0].content.find("\"name\":\"f\""), std::string::npos);

@@ -95,7 +95,7 @@ TEST(ImageReader, WithoutATowerToolResultsKeepANote) {
 
 // What templates that know images write for content parts is what a mark becomes.
 TEST(PlaceImages, ATemplateThatKnowsImagesWritesTheSame) {
-  const std::string path = testing::reference_path("templates/Qwen3.5-4B.jinja");
+  const std::string path = tempo9::testing::reference_path("templates/Qwen3.5-4B.jinja");
   T9_NEED_DATA(path);
   std::ifstream in(path);
   const auto format = ChatFormat::from_source(std::string(std::istreambuf_iterator<char>(in), {}), "", "<|im_end|>");

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/answers.h"
 #include "engine/engine.h"
 #include "engine/fake_model.h"
 #include "grammar/answer.h"
@@ -14,8 +15,10 @@ namespace tempo9::engine {
 namespace {
 
 using nlohmann::ordered_json;
+using testing::Answer;
 using testing::FakeBackend;
 using testing::FakeTokenizer;
+using testing::read_all;
 
 constexpr int32_t kBracket = 50;  // "]"
 
@@ -45,26 +48,6 @@ void expect_fits_schema(const std::string& text) {
   EXPECT_LE(value["b"].get<std::string>().size(), 8u) << text;
   const ordered_json c = value.value("c", ordered_json());
   EXPECT_TRUE(c == 1 || c == 11 || c == "ab") << text;
-}
-
-struct Answer {
-  std::string text;
-  std::optional<FinishReason> finish;
-  std::optional<Error> error;
-  Usage usage;
-};
-
-Answer read_all(Stream& stream) {
-  Answer answer;
-  while (true) {
-    const Event event = stream.wait();
-    answer.text += event.text;
-    if (!event.finish && !event.error) continue;
-    answer.finish = event.finish;
-    answer.error = event.error;
-    answer.usage = event.usage;
-    return answer;
-  }
 }
 
 class ConstraintTest : public ::testing::Test {

@@ -11,6 +11,7 @@
 #include <random>
 #include <thread>
 
+#include "engine/answers.h"
 #include "engine/fake_model.h"
 #include "engine/limits.h"
 #include "engine/waker.h"
@@ -18,9 +19,11 @@
 namespace tempo9::engine {
 namespace {
 
+using testing::Answer;
 using testing::FakeBackend;
 using testing::FakeTokenizer;
 using testing::hashed_logits;
+using testing::read_all;
 using testing::scripted_logits;
 
 // Lets passes through one by one, or all once open.
@@ -60,30 +63,6 @@ class Gate {
   int n_allowed_ = 0;
   bool open_ = false;
 };
-
-struct Answer {
-  std::string text;
-  std::vector<int32_t> tokens;
-  std::vector<TokenInfo> logprobs;
-  std::optional<FinishReason> finish;
-  std::optional<Error> error;
-  Usage usage;
-};
-
-Answer read_all(Stream& stream) {
-  Answer answer;
-  while (true) {
-    Event event = stream.wait();
-    answer.text += event.text;
-    answer.tokens.insert(answer.tokens.end(), event.tokens.begin(), event.tokens.end());
-    std::ranges::move(event.logprobs, std::back_inserter(answer.logprobs));
-    if (!event.finish && !event.error) continue;
-    answer.finish = event.finish;
-    answer.error = event.error;
-    answer.usage = event.usage;
-    return answer;
-  }
-}
 
 Request request(std::vector<int32_t> prompt, int64_t max_tokens = 0) {
   Request r;
