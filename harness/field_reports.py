@@ -182,8 +182,7 @@ def a25(t, h, q):
 @report("A27", "parser chosen without flags, and said")
 def a27(t, h, q):
     assert "tool_dialect=qwen-xml" in h.log.read_text() and "tool_dialect=generic" in q.log.read_text()
-    calls = h.chat("Use the tool: weather in Oslo for 3 days.", tools=[tool()],
-                   chat_template_kwargs={"enable_thinking": False})["message"].get("tool_calls")
+    calls = h.chat(TOOL_PROMPT, tools=[tool()], chat_template_kwargs={"enable_thinking": False})["message"].get("tool_calls")
     assert calls and calls[0]["function"]["name"] == "weather", calls
 
 
