@@ -247,8 +247,9 @@ def b10(t, h, q):
     template = "{% for m in messages %}{% for p in m.content %}{{ p.source_lang }}>{{ p.text }}{% endfor %}{% endfor %}"
     part = {"type": "text", "text": "hi", "source_lang": "en"}
     text = t.render(template, {"messages": [{"role": "user", "content": [part]}]})
-    if text != "en>hi":
-        raise Gap(f"text parts become one string, keys beside the text are lost: {text!r}")
+    same(text, "en>hi")
+    refusing = "{% if messages[0].content is string %}{{ raise_exception('content must be parts') }}{% endif %}" + template
+    assert "content must be parts" in t.render(refusing, {"messages": [{"role": "user", "content": "hi"}]}, status=1)
 
 
 @report("B11", "the last message is the assistant's")
