@@ -119,10 +119,14 @@ function(t9_test_in_shards NAME)
   endforeach()
 endfunction()
 
-# t9_fuzzer(NAME SOURCES … DEPS …): one libFuzzer target.
+# t9_fuzzer(NAME SOURCES … DEPS …): one libFuzzer target; `fuzzers` builds all of them.
 function(t9_fuzzer NAME)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${NAME} ${ARG_SOURCES})
   target_link_libraries(${NAME} PRIVATE ${ARG_DEPS})
   target_link_options(${NAME} PRIVATE -fsanitize=fuzzer)
+  if(NOT TARGET fuzzers)
+    add_custom_target(fuzzers)
+  endif()
+  add_dependencies(fuzzers ${NAME})
 endfunction()

@@ -9,8 +9,8 @@ with its own checker; nothing is read more leniently than it does. Default model
 answer as it went over the wire and the model's raw text), server.log.
 
 Then causes on this side of the API are looked for: a value of a wrong type whose raw text has the right one, a value of
-any call that its raw text does not say (lib/raw_calls.py reads it on its own), a call in the raw text that the answer does
-not have, an error of the server. Those are printed in full and make the exit code 1; other failures are the model's.
+any call that its raw text does not say (lib/raw_calls.py reads it on its own), a call or a parameter in the raw text that the
+answer does not have, an error of the server. Those are printed in full and make the exit code 1; other failures are the model's.
 """
 import argparse
 import collections
@@ -193,6 +193,26 @@ def changed_values(exchange):
                 yield f"{call['function']['name']}.{name} was delivered as {value!r}"
 
 
+def lost_parameters(exchange):
+    """What stands in whole tags of an answer's XML calls and was not delivered. (A tag that is not whole is none: what
+    the model wrote as one is the text between two parameters, which is nobody's.)"""
+    if exchange["status"] != 200 or exchange["answer"]["choices"][0]["finish_reason"] == "length":
+        return
+    functions = raw_calls.xml_functions((exchange["raw"] or "").rpartition("</think>")[2])
+    calls = exchange["answer"]["choices"][0]["message"].get("tool_calls") or []
+    for (names, _), call in zip(functions, calls):
+        try:
+            lost = names - json.loads(call["function"]["arguments"]).keys()
+        except (ValueError, AttributeError):
+            continue  # told of elsewhere
+        if lost:
+            yield f"{call['function']['name']} was delivered without {', '.join(sorted(lost))}"
+
+
+def n_broken_tags(exchanges):
+    return sum(len(broken) for e in exchanges for _, broken in raw_calls.xml_functions(e.get("raw") or ""))
+
+
 def failures_of(folder):
     """(category, summary, [failed entries])."""
     for file in sorted((folder / "score").rglob("BFCL_v4_*_score.json")):
@@ -224,11 +244,11 @@ def report(name, folder, exchanges):
     n_types = sum(bool(WRONG_TYPE.search(str(e))) for _, _, failed in failures_of(folder) for f in failed
                   for e in f.get("error") or [])
     n_calls = sum(len(e["answer"]["choices"][0]["message"].get("tool_calls") or []) for e in exchanges if e["status"] == 200)
-    faults += [(e["id"], why, e) for e in exchanges for why in changed_values(e)]
+    faults += [(e["id"], why, e) for e in exchanges for why in (*changed_values(e), *lost_parameters(e))]
     n_cut = sum(e["status"] == 200 and e["answer"]["choices"][0]["finish_reason"] == "length" for e in exchanges)
     print(f"\n{len(exchanges)} requests, {sum(e['status'] != 200 for e in exchanges)} with an error status, "
           f"{n_cut} answers cut by max_tokens; every value of {n_calls} calls compared with the raw text, and {n_types} values of "
-          f"a wrong type; {len(faults)} to look at")
+          f"a wrong type; {n_broken_tags(exchanges)} parameter tags without their end in the raw text; {len(faults)} to look at")
     for case, why, exchange in faults:
         raw = exchange and exchange["raw"]
         answer = exchange and (exchange["answer"].get("choices") or [exchange["answer"]])[0]

@@ -30,6 +30,15 @@ def json_objects(text):
         at = text.find("{", end)
 
 
+def xml_functions(raw):
+    """[(names of the parameters whose tags are whole, beginnings of tags that are not)] of each whole function."""
+    found = []
+    for body in re.findall(r"<function=[^>\n<]+>(.*?)</function>", raw, re.DOTALL):
+        names = {name.strip().strip("\"'") for name in re.findall(r"<parameter=([^>\n<]+)>", body)}
+        found.append((names, re.findall(r"<parameter[^>\n<]*(?=[\n<]|$)", body)))
+    return found
+
+
 def values_of(raw):
     """{parameter: [what the raw text has for it]}: texts as they stand in XML, JSON values as they are."""
     values = collections.defaultdict(list)

@@ -21,9 +21,11 @@ def inspect(binary, model):
 
 
 def template_flags(facts):
-    """A plain chat template for a model without one. `facts`: of inspect."""
-    has_template = "tokenizer.chat_template" in facts
-    return [] if has_template else ["--chat-template", ROOT / "harness/lib/plain.jinja"]
+    """A chat template for a model without one: Gemma's for a Gemma, else a plain one. `facts`: of inspect."""
+    if "tokenizer.chat_template" in facts:
+        return []
+    is_gemma = re.search(r'"architecture": "gemma', facts)
+    return ["--chat-template", "gemma" if is_gemma else ROOT / "harness/lib/plain.jinja"]
 
 
 class Served:

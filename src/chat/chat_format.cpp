@@ -77,8 +77,9 @@ Json tool_calls_json(const std::vector<ToolCall>& calls) {
   return list;
 }
 
-Json message_json(const Message& message) {
-  Json json = {{"role", role_name(message.role)}, {"content", message.content}};
+Json message_json(const Message& message, bool takes_plain_text) {
+  const bool is_typed = !takes_plain_text && message.parts.is_array();
+  Json json = {{"role", role_name(message.role)}, {"content", is_typed ? message.parts : Json(message.content)}};
   if (!message.reasoning.empty()) {
     // Each family reads its own name for it.
     for (const char* key : {"reasoning_content", "reasoning", "thinking"}) json[key] = message.reasoning;
@@ -90,16 +91,17 @@ Json message_json(const Message& message) {
 }
 
 // Many templates take one system message, at the beginning; clients send several.
-Json messages_json(const std::vector<Message>& messages) {
+Json messages_json(const std::vector<Message>& messages, bool takes_plain_text) {
   Json list = Json::array();
   size_t n_system = 0;
   while (n_system < messages.size() && messages[n_system].role == Role::kSystem) ++n_system;
   if (n_system > 0) {
     Message merged = messages[0];
     for (size_t i = 1; i < n_system; ++i) merged.content += "\n\n" + messages[i].content;
-    list.push_back(message_json(merged));
+    if (n_system > 1) merged.parts = nullptr;
+    list.push_back(message_json(merged, takes_plain_text));
   }
-  for (size_t i = n_system; i < messages.size(); ++i) list.push_back(message_json(messages[i]));
+  for (size_t i = n_system; i < messages.size(); ++i) list.push_back(message_json(messages[i], takes_plain_text));
   return list;
 }
 
@@ -220,7 +222,7 @@ Result<Rendered> ChatFormat::render(const Conversation& conversation, std::chron
   options.trusted_variables.emplace_back("messages[].role");
   const Source& source = source_for(conversation);
   const Conversation adapted = adapt_conversation(conversation, traits_);
-  Json variables = template_variables(adapted, bos_token_, eos_token_);
+  Json variables = template_variables(adapted, bos_token_, eos_token_, traits_.takes_plain_text);
   const bool has_effort = !conversation.reasoning_effort.empty() && !variables.contains("reasoning_effort");
   if (has_effort && source.efforts != Efforts::kNone) {
     variables["reasoning_effort"] = effort_level(source.efforts, conversation.reasoning_effort);
@@ -237,9 +239,10 @@ Result<Rendered> ChatFormat::render_raw(const Json& variables, std::chrono::syst
   return render_with(default_, variables, options);
 }
 
-Json template_variables(const Conversation& conversation, std::string_view bos_token, std::string_view eos_token) {
+Json template_variables(const Conversation& conversation, std::string_view bos_token, std::string_view eos_token,
+                        bool takes_plain_text) {
   Json variables = conversation.template_kwargs.is_object() ? conversation.template_kwargs : Json::object();
-  variables["messages"] = messages_json(conversation.messages);
+  variables["messages"] = messages_json(conversation.messages, takes_plain_text);
   variables["tools"] = conversation.tools.empty() ? Json() : Json(conversation.tools);
   variables["add_generation_prompt"] = conversation.add_generation_prompt;
   variables["bos_token"] = bos_token;

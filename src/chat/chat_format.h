@@ -78,7 +78,9 @@ class ChatFormat {
 };
 
 // The variables that `conversation` becomes (spec tool-calling 10.1), in the shape of OpenAI's API; without tools, the
-// variable `tools` is null. template_kwargs cannot replace the others.
-Json template_variables(const Conversation& conversation, std::string_view bos_token, std::string_view eos_token);
+// variable `tools` is null. template_kwargs cannot replace the others. Content is text, even of a client's typed parts,
+// unless the template does not take that.
+Json template_variables(const Conversation& conversation, std::string_view bos_token, std::string_view eos_token,
+                        bool takes_plain_text = true);
 
 }  // namespace tempo9::chat

@@ -23,6 +23,7 @@ enum class Role : uint8_t { kSystem, kUser, kAssistant, kTool };
 struct Message {
   Role role = Role::kUser;
   std::string content;    // text parts joined
+  Json parts;             // the client's own array of them, null when it sent none or other kinds too
   std::string reasoning;  // assistant only
   std::vector<ToolCall> tool_calls;
   std::string tool_call_id;  // tool only

@@ -106,6 +106,11 @@ Result<std::string> content_text(const Json& content, Role role, const std::stri
   return text;
 }
 
+bool is_text_parts(const Json& content) {
+  return content.is_array() &&
+         std::ranges::all_of(content, [](const Json& part) { return part.value("type", "") == "text"; });
+}
+
 Result<ToolCall> parse_function(const Json& function, const std::string& path) {
   if (!function.is_object()) return wrong_type(path, "an object", function);
   ToolCall call;
@@ -185,6 +190,7 @@ Result<Message> parse_message(const Json& item, const std::string& path, ImageRe
   if (content != item.end() && !content->is_null()) {
     T9_TRY(text, content_text(*content, role, path + ".content", images));
     message.content = std::move(text);
+    if (is_text_parts(*content)) message.parts = *content;
   }
   if (role == Role::kAssistant) T9_TRY_VOID(read_assistant_fields(item, path, message));
   if (role == Role::kTool) {

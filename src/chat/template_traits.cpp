@@ -109,7 +109,8 @@ TemplateTraits probe_template(const RenderProbe& render) {
   const Probe probe(render);
   TemplateTraits traits;
   // A template that does not even take this wants something else than messages; there is nothing to adapt to.
-  if (!probe.shows(Json::array({message("user", kFirst)}), {kFirst})) return traits;
+  traits.takes_plain_text = probe.shows(Json::array({message("user", kFirst)}), {kFirst});
+  if (!traits.takes_plain_text) return traits;
   probe_messages(probe, traits);
   probe_tools(probe, traits);
   return traits;

@@ -22,6 +22,7 @@ struct TemplateTraits {
   bool takes_tool_results = true;
   bool takes_text_with_reasoning = true;  // content and reasoning in one message with calls
   bool takes_any_call_id = true;          // else nine letters and digits
+  bool takes_plain_text = true;           // else it may read members of content parts; the others are true then
 };
 
 // The prompt for these template variables; nothing when the template raises.

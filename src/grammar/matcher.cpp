@@ -73,9 +73,9 @@ class Matcher::Shared {
     }
     mask.clear();
     if (add_plain(readings, trie, mask)) {
-      walk(trie.not_plain(), readings, mask);
+      walk(trie.not_plain(), trie.longest(), readings, mask);
     } else {
-      walk(trie.all(), readings, mask);
+      walk(trie.all(), trie.longest(), readings, mask);
     }
     known_masks_[next_known_++ % known_masks_.size()] = {&trie, readings, mask};
   }
@@ -146,7 +146,16 @@ class Matcher::Shared {
     return false;
   }
 
-  void walk(const TokenTrie::Tree& tree, const std::vector<Reading>& readings, TokenMask& mask) {
+  // Any `n` plain characters may follow.
+  bool is_at_text(const std::vector<Reading>& readings, size_t n) const {
+    return std::ranges::any_of(readings, [&](const Reading& reading) {
+      const std::optional<uint32_t> left = text_left(reading);
+      return left && *left >= n;
+    });
+  }
+
+  // `longest`: of the tree's tokens, in bytes.
+  void walk(const TokenTrie::Tree& tree, size_t longest, const std::vector<Reading>& readings, TokenMask& mask) {
     if (levels_.empty()) levels_.emplace_back();
     levels_[0] = readings;
     ends_.clear();
@@ -158,6 +167,11 @@ class Matcher::Shared {
       if (levels_.size() == depth + 1) levels_.emplace_back();
       step(levels_[depth], node.byte, levels_[depth + 1]);
       if (levels_[depth + 1].empty()) {
+        i = node.end;
+        continue;
+      }
+      if (node.is_plain_below && is_at_text(levels_[depth + 1], longest)) {
+        for (const int32_t id : tree.tokens_from(node)) mask.set(id);
         i = node.end;
         continue;
       }

@@ -21,6 +21,20 @@ uint32_t count_plain_characters(std::string_view bytes) {
   return n;
 }
 
+// Where the plain characters begin with which `bytes` end; their size where it ends otherwise.
+size_t find_plain_tail(std::string_view bytes) {
+  size_t begin = 0;
+  for (size_t at = 0; at < bytes.size();) {
+    const size_t first = at;
+    const bool is_character =
+        decode_utf8(bytes, at) != kReplacementCharacter || bytes.substr(first, 3) == "\xEF\xBF\xBD";
+    if (!is_character || !is_plain(bytes[first])) begin = at;
+  }
+  return begin;
+}
+
+bool is_inside_character(char byte) { return (static_cast<uint8_t>(byte) & 0xC0) == 0x80; }
+
 }  // namespace
 
 int64_t TokenMask::count() const {
@@ -41,6 +55,7 @@ TokenTrie::TokenTrie(int64_t n_tokens, const std::function<std::string_view(int3
   for (int32_t id = 0; id < n_tokens; ++id) {
     const std::string_view bytes = bytes_of(id);
     if (bytes.empty()) continue;
+    longest_ = std::max(longest_, bytes.size());
     entries.push_back({bytes, id});
     if (const uint32_t n = count_plain_characters(bytes)) {
       plain_.set(id);
@@ -89,11 +104,16 @@ TokenTrie::Tree TokenTrie::build(std::span<const Entry> sorted) {
     const auto at = static_cast<uint32_t>(tree.tokens_.size());
     while (path.size() < bytes.size()) {
       path.push_back(static_cast<uint32_t>(tree.nodes_.size()));
-      tree.nodes_.push_back({static_cast<uint8_t>(bytes[path.size() - 1]), 0, at, at});
+      tree.nodes_.push_back({static_cast<uint8_t>(bytes[path.size() - 1]), true, 0, at, at});
     }
     // Equal texts follow one another, so the tokens of a node are side by side.
     tree.tokens_.push_back(id);
     tree.nodes_[path.back()].tokens_end = at + 1;
+    const size_t plain_tail = find_plain_tail(bytes);
+    for (size_t behind = 1; behind < bytes.size(); ++behind) {
+      if (behind < plain_tail || is_inside_character(bytes[behind]))
+        tree.nodes_[path[behind - 1]].is_plain_below = false;
+    }
     previous = bytes;
   }
   close_to(0);

@@ -43,6 +43,7 @@ class TokenTrie {
   // Nodes in depth-first order. The children of a node follow it, up to `end`.
   struct Node {
     uint8_t byte;
+    bool is_plain_below;  // whatever tokens have behind it are whole plain characters, or nothing
     uint32_t end;
     uint32_t tokens_begin;  // of those that end here, in tokens()
     uint32_t tokens_end;
@@ -52,6 +53,11 @@ class TokenTrie {
     std::span<const Node> nodes() const { return nodes_; }
     std::span<const int32_t> tokens(const Node& node) const {
       return std::span(tokens_).subspan(node.tokens_begin, node.tokens_end - node.tokens_begin);
+    }
+    // Those that end at `node` or below it.
+    std::span<const int32_t> tokens_from(const Node& node) const {
+      const size_t end = node.end < nodes_.size() ? nodes_[node.end].tokens_begin : tokens_.size();
+      return std::span(tokens_).subspan(node.tokens_begin, end - node.tokens_begin);
     }
 
    private:
@@ -68,6 +74,8 @@ class TokenTrie {
   // Those of at most so many characters.
   void add_plain_up_to(uint32_t n_characters, TokenMask& mask) const;
   uint32_t longest_plain() const { return plain_by_length_.empty() ? 0 : plain_by_length_.back().first; }
+  // In bytes, over all tokens.
+  size_t longest() const { return longest_; }
 
  private:
   using Entry = std::pair<std::string_view, int32_t>;
@@ -77,6 +85,7 @@ class TokenTrie {
   Tree all_;
   Tree not_plain_;
   TokenMask plain_;
+  size_t longest_ = 0;
   std::vector<std::pair<uint32_t, int32_t>> plain_by_length_;  // characters and id, shortest first
   // [i]: those of at most 2^i characters, to begin with.
   std::vector<TokenMask> plain_up_to_powers_;

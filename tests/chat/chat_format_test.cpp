@@ -232,6 +232,29 @@ TEST(ChatFormat, WhatTheTemplateRaisesIsABadRequest) {
   EXPECT_EQ(rendered.error().message(), "Conversation roles must alternate user/assistant/user/assistant/...");
 }
 
+// Field report B10: TranslateGemma's way.
+TEST(ChatFormat, ATemplateThatWantsTypedContentIsGivenTheClientsParts) {
+  const ChatFormat format = ChatFormat::from_source(
+      "{% for m in messages %}{% if m.content is string %}{{ raise_exception('content must be a list of parts') }}"
+      "{% endif %}{% for p in m.content %}<|{{ p.source_lang }}|>{{ p.text }}{% endfor %}{% endfor %}",
+      "", "");
+  const std::string part = R"({"type":"text","text":"hi","source_lang":"<|en|>"})";
+  const auto rendered =
+      format.render(conversation_of(R"({"messages":[{"role":"user","content":[)" + part + "," + part + "]}]}"));
+  EXPECT_EQ(text_of(rendered), "<|<|en|>|>hi<|<|en|>|>hi");
+  ASSERT_TRUE(rendered);
+  for (const auto& range : rendered->trusted) {
+    EXPECT_EQ(rendered->text.substr(range.begin, range.end - range.begin).find("en"), std::string::npos);
+  }
+  const auto refused = format.render(conversation_of(kHello));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().reason(), "template_error");
+  EXPECT_EQ(refused.error().message(), "content must be a list of parts");
+  // Any other template sees text.
+  const ChatFormat other = ChatFormat::from_source("{{ messages[0].content }}", "", "");
+  EXPECT_EQ(text_of(other.render(conversation_of(R"({"messages":[{"role":"user","content":[)" + part + "]}]}"))), "hi");
+}
+
 TEST(ChatFormat, RolesMayBePartOfControlTokens) {
   const ChatFormat format =
       ChatFormat::from_source("{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}", "", "");

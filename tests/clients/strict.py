@@ -23,7 +23,7 @@ class Types:
     events: dict
     errors: object  # of every body with an error status, and of events that tell of one
     is_error_event: typing.Callable
-    skipped_events: tuple = ()  # whole data of events that are no types of the client's
+    skipped_events: tuple = ()  # regular expressions of whole data of events that are no types of the client's
     more: frozenset = frozenset()  # (type, field) that are sent beyond the models
 
 
@@ -44,7 +44,8 @@ def openai_types():
         events={r"/v1/chat/completions": ChatCompletionChunk, r"/v1/completions": chunk,
                 r"/v1/responses": ResponseStreamEvent},
         errors=pydantic.create_model("Error", error=ErrorObject), is_error_event=lambda data: "error" in data and "object" not in data and "type" not in data,
-        skipped_events=("[DONE]",), more=OPENAI_MORE)
+        # The second is sent when nothing else is for ten seconds; the client passes it on.
+        skipped_events=(r"\[DONE\]", r'\{"type":"keepalive","sequence_number":\d+\}'), more=OPENAI_MORE)
 
 
 # Members of the API's objects that the client leaves out; reasoning beside the text; what lists of models say more.
@@ -62,7 +63,7 @@ def anthropic_types():
 
     return Types(bodies={r"/v1/messages": Message, r"/v1/messages/count_tokens": MessageTokensCount},
                  events={r"/v1/messages": RawMessageStreamEvent}, errors=ErrorResponse,
-                 is_error_event=lambda data: data.get("type") == "error", skipped_events=('{"type":"ping"}',))
+                 is_error_event=lambda data: data.get("type") == "error", skipped_events=(r'\{"type":"ping"\}',))
 
 
 def ollama_types():
@@ -157,7 +158,7 @@ class Wire:
 
     def event(self, path, lines):
         text = "".join(line[len("data: "):] for line in lines if line.startswith("data: "))
-        if text and text not in self.kinds.skipped_events:
+        if text and not any(re.fullmatch(one, text) for one in self.kinds.skipped_events):
             yield self.kind_of(self.kinds.events, path, text), text
 
     def kind_of(self, events, path, text):

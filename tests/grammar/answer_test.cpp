@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -338,6 +339,52 @@ TEST(GrammarCache, MayBeUsedByThreads) {
         EXPECT_TRUE(cache.get(std::to_string(i % 5), [] { return Grammar::compile(Json::object()); }));
       }
     });
+  }
+}
+
+// Tokens of up to six pieces, in which text, what ends it and parts of characters stand side by side.
+std::vector<std::string> mixed_tokens() {
+  const std::vector<std::string> pieces = {
+      "a",    "\n",           "<",     "/",  "parameter", ">",          "\"", "\\",        "|",       "é", "\xE4\xB8",
+      "\xAD", "\xEF\xBF\xBD", " city", "\r", "function",  "</function", "=",  "tool_call", "<think>", "}", "😀",
+      "\xFF"};
+  std::vector<std::string> tokens = pieces;
+  std::mt19937 random(1);
+  while (tokens.size() < 3000) {
+    std::string token;
+    for (size_t n = 2 + random() % 5; n > 0; --n) token += pieces[random() % pieces.size()];
+    tokens.push_back(token);
+  }
+  return tokens;
+}
+
+TEST(Answer, MasksInTextEqualTryingEachToken) {
+  const std::vector<std::string> tokens = mixed_tokens();
+  const TokenTrie trie(static_cast<int64_t>(tokens.size()),
+                       [&](int32_t id) -> std::string_view { return tokens[static_cast<size_t>(id)]; });
+  TokenMask mask(trie.n_tokens());
+  const Json limited = Json::parse(R"({"type": "object", "properties": {"city": {"type": "string", "minLength": 2,
+                                       "maxLength": 24}}, "required": ["city"]})");
+  const AnswerRules::Calls lazy = Calls::kLazy;
+  const std::vector<ToolSignature> tools = {{"weather", limited}};
+  const std::string value = "a\n</a\r\n<parameter> \"é|} b";
+  const std::pair<std::shared_ptr<const Grammar>, std::string> all[] = {
+      {compile_calls(kXml, two_tools()), "<function=weather>\n<parameter=city>\n" + value},
+      {compile_calls(kXml, tools), "<function=weather>\n<parameter=city>\na\n</a \"é|} b"},
+      {compile_calls(kGemma, two_tools()), "call:weather{city:<|\"|>" + value},
+      {compile_calls(kGemma, tools), "call:weather{city:<|\"|>a\n</a <\"é|} b"},
+      {compile(kHermes, {.reasoning = Reasoning::kMaybe, .calls = lazy, .tools = tools}), "<think>" + value},
+      {compile_calls(kHermes, tools), "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"a</ab"}};
+  for (const auto& [grammar, text] : all) {
+    Matcher matcher(grammar);
+    for (const char byte : text) {
+      matcher.allowed_tokens(trie, mask);
+      for (size_t id = 0; id < tokens.size(); ++id) {
+        ASSERT_EQ(mask.has(static_cast<int32_t>(id)), Matcher(matcher).accept(tokens[id])) << text << "\n"
+                                                                                           << tokens[id];
+      }
+      ASSERT_TRUE(matcher.accept({&byte, 1})) << text;
+    }
   }
 }
 

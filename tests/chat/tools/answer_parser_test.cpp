@@ -367,5 +367,21 @@ TEST(AnswerParser, AClosingTagThatStandsAloneIsDroppedAtTheBeginningOnly) {
   EXPECT_EQ(content(call + "</think>\n\nHello", Start::kMaybeReasoning, test_tools()), "</think>\n\nHello");
 }
 
+// A small model wrote these. What was meant cannot be told, so nothing is made up from it, and the parameters that can
+// be read are not lost with it.
+TEST(AnswerParser, AParameterTagWithoutItsEndIsNone) {
+  const std::string begin = "<tool_call>\n<function=weather>\n", end = "</function>\n</tool_call>";
+  const std::string days = "<parameter=days>\n3\n</parameter>\n",
+                    broken = "<parameter=city = in my coffee\n</parameter>\n";
+  for (const std::string& text : {begin + broken + days + end, begin + days + broken + end,
+                                  begin + "<parameter=city Oslo</parameter>\n" + days + end}) {
+    const testing::Answer answer =
+        parse_chunked({.dialect = find_dialect("qwen-xml"), .text = text, .tools = test_tools()}, 3);
+    ASSERT_EQ(answer.calls.size(), 1u) << text;
+    EXPECT_EQ(answer.calls[0].arguments, R"({"days":3})") << text;
+    EXPECT_FALSE(answer.is_incomplete) << text;
+  }
+}
+
 }  // namespace
 }  // namespace tempo9::chat::tools

@@ -2,8 +2,10 @@
 import assert from "node:assert/strict";
 import Anthropic from "@anthropic-ai/sdk";
 import { CALL, PNG, TEXT, WEATHER_SCHEMA, caught, check, runAll } from "./checks.mjs";
+import { Wire, anthropicTypes } from "./strict.mjs";
 
-const client = new Anthropic({ baseURL: process.argv[2], apiKey: "none", maxRetries: 0, timeout: 60_000 });
+const wire = new Wire(anthropicTypes);
+const client = new Anthropic({ fetch: wire.fetch, baseURL: process.argv[2], apiKey: "none", maxRetries: 0, timeout: 60_000 });
 const tools = [{ name: "weather", description: "The weather.", input_schema: WEATHER_SCHEMA }];
 const thinking = { type: "enabled", budget_tokens: 1024 };
 const body = (content, fields) => ({ model: "any", max_tokens: 2000, messages: [{ role: "user", content }], ...fields });
@@ -90,5 +92,7 @@ check(["abort"], "an aborted stream ends, and the next request is served", async
   assert((await caught(() => stream.finalMessage())) instanceof Anthropic.APIUserAbortError);
   assert.equal((await ask("next")).content[0].text, "next");
 });
+
+check([], "every body and event is of the client's types", () => wire.check(40));
 
 await runAll("@anthropic-ai/sdk", ["@anthropic-ai/sdk"]);

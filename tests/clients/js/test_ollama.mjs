@@ -2,8 +2,10 @@
 import assert from "node:assert/strict";
 import { Ollama } from "ollama";
 import { CALL, PNG, TEXT, WEATHER_SCHEMA, caught, check, runAll } from "./checks.mjs";
+import { Wire, ollamaTypes } from "./strict.mjs";
 
-const client = new Ollama({ host: process.argv[2] });
+const wire = new Wire(ollamaTypes);
+const client = new Ollama({ fetch: wire.fetch, host: process.argv[2] });
 const tools = [{ type: "function", function: { name: "weather", description: "The weather.", parameters: WEATHER_SCHEMA } }];
 const body = (content, fields) => ({ model: "any", messages: [{ role: "user", content }], ...fields });
 const ask = (content, fields = {}) => client.chat(body(content, fields));
@@ -84,5 +86,7 @@ check([], "generate, list, show, ps", async () => {
   assert.equal((await client.show({ model: "echo" })).model_info["general.architecture"], "llama");
   assert.equal((await client.ps()).models.length, 1);
 });
+
+check([], "every body and event is of the client's types", () => wire.check(20));
 
 await runAll("ollama (JavaScript)", ["ollama"]);

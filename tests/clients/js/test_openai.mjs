@@ -4,8 +4,10 @@ import OpenAI from "openai";
 import { zodResponseFormat } from "openai/helpers/zod";
 import { z } from "zod";
 import { CALL, PNG, TEXT, WEATHER_SCHEMA, caught, check, runAll } from "./checks.mjs";
+import { Wire, openaiTypes } from "./strict.mjs";
 
-const client = new OpenAI({ baseURL: process.argv[2] + "/v1", apiKey: "none", maxRetries: 0, timeout: 60_000 });
+const wire = new Wire(openaiTypes);
+const client = new OpenAI({ fetch: wire.fetch, baseURL: process.argv[2] + "/v1", apiKey: "none", maxRetries: 0, timeout: 60_000 });
 const tools = [{ type: "function", function: { name: "weather", description: "The weather.", parameters: WEATHER_SCHEMA } }];
 const user = (content) => [{ role: "user", content }];
 const ask = (content, fields = {}) =>
@@ -146,5 +148,7 @@ check([], "models are listed", async () => {
   for await (const model of client.models.list()) ids.push(model.id);
   assert.deepEqual(ids, ["echo"]);
 });
+
+check([], "every body and event is of the client's types", () => wire.check(40));
 
 await runAll("openai (JavaScript)", ["openai"]);
