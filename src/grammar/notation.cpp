@@ -23,10 +23,15 @@ NodeId Notation::string(NodeId from, Limits characters) {
 }
 
 NodeId Notation::digits(NodeId from) {
-  const NodeId more = builder_.add_node();
-  builder_.add_bytes(from, '0', '9', more);
-  builder_.add_bytes(more, '0', '9', more);
-  return more;
+  if (!digits_) {
+    digits_ = builder_.add_rule();
+    const Counting counting = Counting::take({0, kMaxDigits});
+    const NodeId more = builder_.add_node();
+    builder_.add_bytes(builder_.start(*digits_), '0', '9', more, counting);
+    builder_.add_bytes(more, '0', '9', more, counting);
+    builder_.add_return(more);
+  }
+  return call(from, *digits_);
 }
 
 // Two digits of exponent keep every number finite in a double.

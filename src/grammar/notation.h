@@ -52,6 +52,9 @@ class Notation {
   // With that many characters.
   NodeId string(NodeId from, Limits characters);
   NodeId number(NodeId from);
+  // In a row, where nothing else limits them: models that may write them for ever sometimes do. No integer of 64 bits
+  // and no double needs more.
+  static constexpr uint32_t kMaxDigits = 24;
   // An integer in decimal, without exponent, from `min` to `max` where given. REQUIRES: *min <= *max.
   NodeId integer(NodeId from, std::optional<int64_t> min, std::optional<int64_t> max);
   // One of these texts.
@@ -81,11 +84,13 @@ class Notation {
   AutomatonBuilder& builder_;
 
  private:
+  // One at least, and kMaxDigits at most.
   NodeId digits(NodeId from);
   void add_naturals_from(NodeId from, const std::string& low, NodeId to);
   void add_naturals(NodeId from, const std::string& low, const std::string& high, NodeId to);
   void add_equally_long(NodeId from, std::string_view low, std::string_view high, NodeId to);
 
+  std::optional<RuleId> digits_;
   std::optional<RuleId> any_value_;
   std::optional<RuleId> any_object_;
   std::map<std::pair<uint32_t, uint32_t>, RuleId> strings_;  // by their limits

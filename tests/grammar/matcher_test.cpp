@@ -42,6 +42,20 @@ TEST(Matcher, NumbersMayEndOrGoOn) {
   EXPECT_FALSE(matcher.must_end());
 }
 
+// Field report A22: a small model wrote digits until its limit of tokens, and the call that was forced never came.
+TEST(Matcher, ANumberWithoutBoundsEndsAsWell) {
+  const std::string few(20, '2'), many(30, '2');
+  for (const char* schema :
+       {R"({"type": "integer"})", R"({"type": "integer", "maximum": 999})", R"({"type": "number"})"}) {
+    const auto grammar = testing::compile(schema);
+    EXPECT_TRUE(testing::allows(grammar, "-" + few)) << schema;
+    EXPECT_FALSE(testing::allows(grammar, "-" + many)) << schema;
+  }
+  const auto number = testing::compile(R"({"type": "number"})");
+  EXPECT_TRUE(testing::allows(number, few + "." + few + "e-12"));
+  EXPECT_FALSE(testing::allows(number, "0." + many));
+}
+
 TEST(Matcher, NestingIsLimitedByTheStack) {
   Matcher matcher(testing::compile("{}"));
   int depth = 0;
