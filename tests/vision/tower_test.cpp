@@ -229,8 +229,8 @@ TEST(Buckets, ChangeNoRows) {
   const std::vector<std::byte> bytes =
       TinyProjector("qwen3vl_merger", {.width = 16, .ffn = 16, .blocks = 2, .heads = 1, .out = 16}).bytes();
   // 4 pixels a patch: an eighth of the usual sizes fills the buckets of 128 x 128 and 256 x 256 pixels.
-  const auto alone = exact_encoder(bytes, 4096, 1 << 15, false);
-  const auto padded = exact_encoder(bytes, 4096, 1 << 15, true);
+  const auto alone = exact_encoder(bytes, 4096, 1 << 16, false);
+  const auto padded = exact_encoder(bytes, 4096, 1 << 16, true);
   int n_refused = 0;
   for (const auto& [width, height] : kSizes) {
     const Image image = make_sample_image(width, height, 5);
