@@ -41,6 +41,13 @@ class Executable {
   // of sequences whose states are on trial.
   virtual void run(const tensor::Batch& batch, const RunOutputs& outputs, const Observer* observer = nullptr) = 0;
 
+  // The same pass in parts, so that other executables may run in between: how many there are; all of them, from 0 on,
+  // leave the bits of run().
+  // REQUIRES: as run(); no state is on trial; nothing else is run on this executable until the last part; the batch is
+  // the same for all, though its views may lie elsewhere.
+  virtual int64_t begin_parts(const tensor::Batch& batch) = 0;
+  virtual void run_part(const tensor::Batch& batch, const RunOutputs& outputs, int64_t part) = 0;
+
   // Takes states to a part of the last pass (spec models 7.5): advances states.state(l, s) by the first n_rows[s] rows
   // that its sequence s had on trial, with the operations of that pass in the same order, so the bits are those of a
   // pass that ended there. Sequences with 0 are left alone.

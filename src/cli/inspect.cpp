@@ -188,16 +188,16 @@ Json budget_to_json(const models::Model& model, const Flags& flags, tensor::KvTy
     page_bytes += token_bytes(layer, kv_type) * tensor::kPageTokens;
   }
   const int64_t max_outputs = std::min(kPassRows, flags.max_batch * (1 + speculation.max_depth));
-  const engine::MemoryNeeds needs{
-      .activations = engine::activation_bytes(model.program, model.info.n_vocab, kPassRows, max_outputs),
-      .disk_buffers = kv::disk::Store::most_memory_bytes({}),
-      .speculation = engine::Speculator::buffer_bytes(model, speculation,
-                                                      {.max_step_rows = kPassRows, .max_batch = flags.max_batch}),
-      .page = static_cast<size_t>(page_bytes),
-      .state = kv::state_bytes(model.program.state_layers),
-      .trial_states = speculation.max_depth > 0 ? flags.max_batch : 0,
-      .max_batch = flags.max_batch,
-      .context_length = std::min(flags.max_length, model.info.context_length)};
+  const engine::MemoryNeeds needs{.activations = engine::open_passes_bytes(model.program, model.info.n_vocab, kPassRows,
+                                                                           max_outputs, flags.max_batch),
+                                  .disk_buffers = kv::disk::Store::most_memory_bytes({}),
+                                  .speculation = engine::Speculator::buffer_bytes(
+                                      model, speculation, {.max_step_rows = kPassRows, .max_batch = flags.max_batch}),
+                                  .page = static_cast<size_t>(page_bytes),
+                                  .state = kv::state_bytes(model.program.state_layers),
+                                  .trial_states = speculation.max_depth > 0 ? flags.max_batch : 0,
+                                  .max_batch = flags.max_batch,
+                                  .context_length = std::min(flags.max_length, model.info.context_length)};
   const size_t budget = flags.memory_bytes > 0 ? flags.memory_bytes : default_memory_bytes(*model.file);
   const auto plan = engine::plan_memory(needs, budget);
   if (!plan) return {{"budget_bytes", budget}, {"error", plan.error().message()}};

@@ -16,6 +16,7 @@
 #include "engine/check_request.h"
 #include "engine/limits.h"
 #include "engine/memory_plan.h"
+#include "engine/prompt_pass.h"
 #include "engine/prompt_sharing.h"
 #include "engine/read_bytes.h"
 #include "engine/runner.h"
@@ -92,7 +93,7 @@ class EngineThread final : public Engine {
  public:
   EngineThread(const models::Model& model, const tokenizer::Tokenizer& tokenizer, const EngineOptions& options,
                const MemoryPlan& memory, const MemoryNeeds& needs, std::unique_ptr<kv::Cache> cache, Runner runner,
-               std::unique_ptr<Speculator> speculator, ReadBytes read_bytes)
+               Runner prompt_runner, std::unique_ptr<Speculator> speculator, ReadBytes read_bytes)
       : model_(model),
         tokenizer_(tokenizer),
         cache_(std::move(cache)),
@@ -105,9 +106,11 @@ class EngineThread final : public Engine {
                     .max_step_rows = options.max_step_rows,
                     .pages_total = cache_->stats().pages_total}),
         runner_(std::move(runner)),
+        prompt_pass_(std::move(prompt_runner)),
         speculator_(std::move(speculator)),
         read_bytes_(std::move(read_bytes)),
-        energy_(options.energy) {
+        energy_(options.energy),
+        times_(options.step_ms) {
     if (energy_) counted_.energy_j = 0.0;
     counted_.memory = {.budget_bytes = memory.budget,
                        .activation_bytes = needs.activations,
@@ -140,9 +143,13 @@ class EngineThread final : public Engine {
   bool poll_disk();
   void log_disk_problem();
   void count_disk_wait(Sequence& sequence);
-  StepPlan plan();
-  void apply(const StepPlan& plan);
-  void commit(const StepPlan& plan, const Runner::Output& output, Clock::time_point started);
+  Plans plan();
+  void apply(const Plans& plans);
+  void set_up(const StepPlan& plan);
+  // Takes the open prompt pass on until the step has taken its time.
+  void read_prompts(Clock::time_point started);
+  // `spent`: on the pass until now.
+  void commit(const StepPlan& plan, const Runner::Output& output, Milliseconds spent);
   // Divides what a pass took by its rows.
   void share_energy(const StepPlan& plan, double joules);
   Result<Sampled> sample(Sequence& sequence, std::span<float> logits);
@@ -156,6 +163,7 @@ class EngineThread final : public Engine {
   void keep(Sequence& sequence);
 
   void drop_cancelled();
+  void abandon_pass_of_nobody();
   void end_all(const Error& error);
   void release(Sequence& sequence);
   void finish(Sequence& sequence, FinishReason reason);
@@ -182,6 +190,7 @@ class EngineThread final : public Engine {
   // Engine thread only.
   const Scheduler scheduler_;
   Runner runner_;
+  PromptPass prompt_pass_;
   const std::unique_ptr<Speculator> speculator_;  // null: no speculation
   const ReadBytes read_bytes_;
   EnergyMeter* const energy_;  // null: not counted
@@ -322,17 +331,30 @@ void EngineThread::step() {
   drop_cancelled();
   admit();
   const bool disk_changed = poll_disk();
-  const StepPlan step_plan = plan();
-  apply(step_plan);
-  if (step_plan.rows.empty()) {
+  const Plans plans = plan();
+  apply(plans);
+  if (plans.step.rows.empty() && !prompt_pass_.is_open()) {
     if (disk_changed) publish({});
     return park();
   }
-  const double joules_before = energy_ ? energy_->joules() : 0.0;
-  const Runner::Output output = runner_.run(step_plan, sequences_);
-  if (energy_) share_energy(step_plan, energy_->joules() - joules_before);
-  commit(step_plan, output, started);
-  publish(step_plan);
+  if (!plans.step.rows.empty()) {
+    const double joules_before = energy_ ? energy_->joules() : 0.0;
+    const Runner::Output output = runner_.run(plans.step, sequences_);
+    if (energy_) share_energy(plans.step, energy_->joules() - joules_before);
+    commit(plans.step, output, Clock::now() - started);
+    publish(plans.step);
+  }
+  if (prompt_pass_.is_open()) read_prompts(started);
+}
+
+void EngineThread::read_prompts(Clock::time_point started) {
+  const Milliseconds rest(times_.planned_ms() - ms_between(started, Clock::now()));
+  const std::optional<PromptPass::Done> done = prompt_pass_.advance(rest, sequences_, energy_);
+  if (!done) return publish({});
+  if (energy_) share_energy(done->plan, done->joules);
+  times_.add_part(done->plan.n_prefill_rows, done->longest_part.count());
+  commit(done->plan, done->output, done->spent);
+  publish(done->plan);
 }
 
 void EngineThread::admit() {
@@ -364,6 +386,7 @@ std::vector<SequenceState> EngineThread::states() const {
                       .waits = s->waits,
                       .n_drafts = std::ssize(s->drafts),
                       .stop = s->stop,
+                      .pass_end = s->pass_end,
                       .whole = s->images.whole()});
   }
   return states;
@@ -394,9 +417,9 @@ void EngineThread::count_disk_wait(Sequence& sequence) {
   sequence.asked_disk_at.reset();
 }
 
-StepPlan EngineThread::plan() {
+Plans EngineThread::plan() {
   for (const std::unique_ptr<Sequence>& sequence : sequences_) {
-    if (!sequence->pages || sequence->n_tokens() - sequence->n_computed <= 1) continue;
+    if (!sequence->pages || sequence->n_tokens() - sequence->n_computed <= 1 || sequence->pass_end > 0) continue;
     reuse(*sequence);
     if (sequence->asked_disk) continue;
     sequence->asked_disk = true;
@@ -409,16 +432,25 @@ StepPlan EngineThread::plan() {
     if (sequence->pages && cache_->is_fetching(*sequence->pages)) sequence->waits = true;
     count_disk_wait(*sequence);
   }
-  return scheduler_.plan(states(), times_.prefill_rows_beside_decode());
+  PrefillRows prefill = times_.prefill_rows();
+  if (prompt_pass_.is_open()) prefill.behind = 0;
+  return scheduler_.plan(states(), prefill);
 }
 
-void EngineThread::apply(const StepPlan& plan) {
-  for (const int32_t i : plan.pause) {
+void EngineThread::apply(const Plans& plans) {
+  for (const int32_t i : plans.step.pause) {
     release(*sequences_[static_cast<size_t>(i)]);
     sequences_[static_cast<size_t>(i)]->was_paused = true;
     sequences_[static_cast<size_t>(i)]->drafts.clear();
   }
-  for (const int32_t i : plan.resume) sequences_[static_cast<size_t>(i)]->pages = cache_->add_sequence().value();
+  for (const int32_t i : plans.step.resume) sequences_[static_cast<size_t>(i)]->pages = cache_->add_sequence().value();
+  set_up(plans.step);
+  set_up(plans.behind);
+  if (!plans.behind.rows.empty()) prompt_pass_.begin(plans.behind, sequences_);
+}
+
+// Gives the rows their pages.
+void EngineThread::set_up(const StepPlan& plan) {
   for (const StepPlan::Rows& rows : plan.rows) {
     Sequence& sequence = *sequences_[static_cast<size_t>(rows.sequence)];
     const Result<void> grown = cache_->grow(sequence.pages.value(), rows.end);
@@ -439,7 +471,8 @@ void EngineThread::share_energy(const StepPlan& plan, double joules) {
   }
 }
 
-void EngineThread::commit(const StepPlan& plan, const Runner::Output& output, Clock::time_point started) {
+void EngineThread::commit(const StepPlan& plan, const Runner::Output& output, Milliseconds spent) {
+  const Clock::time_point started = Clock::now();
   int64_t first = 0;
   for (const StepPlan::Rows& rows : plan.rows) {
     tensor::MatView<float> logits = output.logits;
@@ -448,15 +481,15 @@ void EngineThread::commit(const StepPlan& plan, const Runner::Output& output, Cl
     first += rows.n_outputs();
   }
   runner_.settle(plan, sequences_);
-  const double step_ms = ms_between(started, Clock::now());
+  const double ms = spent.count() + ms_between(started, Clock::now());
   if (speculator_) {
-    if (plan.n_prefill_rows == 0) speculator_->measure(plan.n_decode_rows, step_ms);
+    if (plan.n_prefill_rows == 0) speculator_->measure(plan.n_decode_rows, ms);
     speculator_->draft(plan, sequences_, output.hidden);
   }
   for (const StepPlan::Rows& rows : plan.rows) keep(*sequences_[static_cast<size_t>(rows.sequence)]);
   std::erase_if(sequences_, [](const auto& sequence) { return sequence->ended; });
-  counted_.step_s += step_ms / 1000.0;
-  times_.add(plan.n_decode_rows, plan.n_prefill_rows, step_ms);
+  counted_.step_s += ms / 1000.0;
+  times_.add(plan.n_decode_rows, plan.n_prefill_rows, ms);
 }
 
 void EngineThread::keep(Sequence& sequence) {
@@ -526,7 +559,11 @@ void EngineThread::add_token(Sequence& sequence, std::span<float> logits) {
 }
 
 void EngineThread::drop_cancelled() {
-  const auto is_cancelled = [](const Sequence& sequence) { return sequence.events->is_cancelled(); };
+  // Others' rows may be in the same prompt pass: then it goes on to its end.
+  const auto is_cancelled = [this](const Sequence& sequence) {
+    return sequence.events->is_cancelled() && !(prompt_pass_.is_open() && sequence.pass_end > 0);
+  };
+  abandon_pass_of_nobody();
   std::vector<std::unique_ptr<Sequence>> cancelled;
   {
     const std::lock_guard lock(mutex_);
@@ -542,7 +579,14 @@ void EngineThread::drop_cancelled() {
   if (!cancelled.empty()) publish({});
 }
 
+void EngineThread::abandon_pass_of_nobody() {
+  const auto has_gone = [](const Sequence* sequence) { return sequence->events->is_cancelled(); };
+  if (!prompt_pass_.is_open() || !std::ranges::all_of(prompt_pass_.sequences(), has_gone)) return;
+  prompt_pass_.abandon();
+}
+
 void EngineThread::end_all(const Error& error) {
+  prompt_pass_.abandon();
   std::vector<std::unique_ptr<Sequence>> waiting;
   {
     const std::lock_guard lock(mutex_);
@@ -556,7 +600,9 @@ void EngineThread::end_all(const Error& error) {
 }
 
 void EngineThread::release(Sequence& sequence) {
-  if (sequence.pages) {
+  if (sequence.pages && sequence.pass_end > 0) {
+    cache_->remove_sequence(*sequence.pages);  // what was full is published
+  } else if (sequence.pages) {
     cache_->remove_and_keep(*sequence.pages, std::span(sequence.keys).first(static_cast<size_t>(sequence.n_computed)));
   }
   sequence.pages.reset();
@@ -705,13 +751,14 @@ Result<PlannedMemory> plan_engine_memory(const backends::Backend& backend, const
                     options.context_length, options.max_batch, options.max_step_rows, kMaxStepRows, options.kv_tokens));
   }
   const MemoryNeeds needs{
-      .activations = activation_bytes(model.program, model.info.n_vocab, options.max_step_rows, max_outputs(options)),
+      .activations = open_passes_bytes(model.program, model.info.n_vocab, options.max_step_rows, max_outputs(options),
+                                       options.max_batch),
       .disk_buffers = options.disk.root.empty() ? 0 : kv::disk::Store::most_memory_bytes(options.disk),
       .speculation = Speculator::buffer_bytes(model, options.speculation,
                                               {.max_step_rows = options.max_step_rows, .max_batch = options.max_batch}),
       .image_rows =
           options.takes_images
-              ? static_cast<size_t>(options.max_step_rows * models::embedding_cols(model.program)) * sizeof(float)
+              ? static_cast<size_t>(2 * options.max_step_rows * models::embedding_cols(model.program)) * sizeof(float)
               : 0,
       .page = kv::page_bytes(backend, Speculator::kv_layers(model, options.speculation), options.kv_type),
       .state = kv::state_bytes(model.program.state_layers),
@@ -753,8 +800,12 @@ Result<std::unique_ptr<Engine>> Engine::create(backends::Backend& backend, const
                                  .max_outputs = max_outputs(options),
                                  .max_trial_rows = speculator ? max_outputs(options) : 0},
                                 /*keeps_hidden=*/speculator && speculator->reads_hidden()));
+  T9_TRY(prompt_runner,
+         Runner::create(backend, model, *cache, {.max_rows = options.max_step_rows, .max_outputs = options.max_batch},
+                        /*keeps_hidden=*/speculator && speculator->reads_hidden()));
   return std::make_unique<EngineThread>(model, tokenizer, options, memory, needs, std::move(cache), std::move(runner),
-                                        std::move(speculator), ReadBytes(model, backend, kv_layers, options.kv_type));
+                                        std::move(prompt_runner), std::move(speculator),
+                                        ReadBytes(model, backend, kv_layers, options.kv_type));
 }
 
 }  // namespace tempo9::engine

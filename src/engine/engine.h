@@ -10,6 +10,7 @@
 #include "engine/memory_plan.h"
 #include "engine/service.h"
 #include "engine/speculation/options.h"
+#include "engine/step_times.h"
 #include "kv/disk/store.h"
 #include "models/model.h"
 #include "tokenizer/tokenizer.h"
@@ -20,6 +21,9 @@ struct EngineOptions {
   int64_t context_length = 32768;  // per sequence; clamped by the caller to what the model declares
   int64_t max_batch = 16;          // sequences that run at once
   int64_t max_step_rows = 512;
+  // What a step may take before prompts are read in passes of their own, some parts with each step (step_times.h). 0:
+  // one part with each.
+  double step_ms = StepTimes::kTargetMs;
   tensor::KvType kv_type = tensor::KvType::kF16;
   // For everything that serving takes beside the weights (memory_plan.h); it then decides the two values that follow.
   // 0: they are as given.

@@ -36,6 +36,12 @@ size_t activation_bytes(const tensor::Program& program, int64_t n_vocab, int64_t
   return static_cast<size_t>(floats) * sizeof(float);
 }
 
+size_t open_passes_bytes(const tensor::Program& program, int64_t n_vocab, int64_t max_rows, int64_t max_outputs,
+                         int64_t max_batch) {
+  return activation_bytes(program, n_vocab, max_rows, max_outputs) +
+         activation_bytes(program, n_vocab, max_rows, std::min(max_rows, max_batch));
+}
+
 size_t trial_row_bytes(const tensor::Program& program) {
   const auto cols = [&](tensor::ValueId value) { return program.values[static_cast<size_t>(value)].cols; };
   int64_t floats = 0;

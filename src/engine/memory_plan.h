@@ -13,16 +13,20 @@ namespace tempo9::engine {
 // theirs.
 size_t activation_bytes(const tensor::Program& program, int64_t n_vocab, int64_t max_rows, int64_t max_outputs);
 
+// That of the two passes that may be open at once: a step's, and one over prompts with an output for each sequence.
+size_t open_passes_bytes(const tensor::Program& program, int64_t n_vocab, int64_t max_rows, int64_t max_outputs,
+                         int64_t max_batch);
+
 // What a backend keeps of each row that may be taken back (Executable::replay): what its recurrent layers have read and
 // made of it.
 size_t trial_row_bytes(const tensor::Program& program);
 
 // What has to be there, in bytes.
 struct MemoryNeeds {
-  size_t activations = 0;  // working memory of a pass, and its logits
+  size_t activations = 0;  // working memory of the passes that may be open at once, and their logits
   size_t disk_buffers = 0;
   size_t speculation = 0;    // of guesses: Speculator::buffer_bytes
-  size_t image_rows = 0;     // of one pass
+  size_t image_rows = 0;     // of those passes
   size_t page = 0;           // K and V of a page, over all layers
   size_t state = 0;          // recurrent state of one sequence; 0 for models without
   int64_t trial_states = 0;  // beside those of max_batch sequences: from before rows that may be taken back

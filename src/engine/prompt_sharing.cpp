@@ -30,6 +30,7 @@ void stop_at(Sequence& sequence, int64_t n_tokens) {
 void share_prompts(std::span<const std::unique_ptr<Sequence>> sequences, bool keeps_states) {
   for (const std::unique_ptr<Sequence>& sequence : sequences) {
     sequence->waits = false;
+    if (sequence->pass_end > 0) continue;  // where its step ends is settled
     sequence->stop = 0;
     if (!keeps_states || !is_reading(*sequence)) continue;
     stop_at(*sequence, (sequence->n_computed / kStateInterval + 1) * kStateInterval);
@@ -42,7 +43,7 @@ void share_prompts(std::span<const std::unique_ptr<Sequence>> sequences, bool ke
       const int64_t n_shared = shared_tokens(*leader, *follower);
       if (n_shared <= follower->n_computed || n_shared <= leader->n_computed) continue;
       follower->waits = true;
-      if (keeps_states) stop_at(*leader, n_shared);
+      if (keeps_states && leader->pass_end == 0) stop_at(*leader, n_shared);
     }
   }
 }

@@ -25,7 +25,7 @@ Result<Runner> Runner::create(backends::Backend& backend, const models::Model& m
   return runner;
 }
 
-void Runner::gather(const StepPlan& plan, std::span<const std::unique_ptr<Sequence>> sequences) {
+void Runner::begin(const StepPlan& plan, std::span<const std::unique_ptr<Sequence>> sequences) {
   ids_.clear();
   tokens_.clear();
   sequences_.clear();
@@ -34,6 +34,8 @@ void Runner::gather(const StepPlan& plan, std::span<const std::unique_ptr<Sequen
   positions_.clear();
   embedding_of_row_.clear();
   n_embedded_ = 0;
+  next_part_ = 0;
+  longest_part_ = {};
   outputs_.clear();
   for (const StepPlan::Rows& rows : plan.rows) {
     const Sequence& sequence = *sequences[static_cast<size_t>(rows.sequence)];
@@ -63,8 +65,8 @@ void Runner::gather_image_row(std::span<const float> row) {
   tokens_.back() = kPadToken;
 }
 
-Runner::Output Runner::run(const StepPlan& plan, std::span<const std::unique_ptr<Sequence>> sequences) {
-  gather(plan, sequences);
+// Views of the cache are those of now.
+tensor::Batch Runner::batch() {
   tensor::Batch batch{.tokens = tokens_,
                       .sequences = sequences_,
                       .slots = slots_,
@@ -77,11 +79,40 @@ Runner::Output Runner::run(const StepPlan& plan, std::span<const std::unique_ptr
     batch.embeddings = embeddings_.first(n_embedded_);
     batch.visible_ends = visible_ends_;
   }
-  const tensor::MatView<float> logits = logits_.first(batch.n_outputs());
-  tensor::MatView<float> hidden;
-  if (hidden_.cols() > 0) hidden = hidden_.first(batch.n_rows());
-  executable_->run(batch, {.logits = logits, .hidden = hidden});
-  return {.logits = logits, .hidden = hidden};
+  return batch;
+}
+
+backends::RunOutputs Runner::outputs() {
+  backends::RunOutputs outputs{.logits = logits_.first(std::ssize(outputs_))};
+  if (hidden_.cols() > 0) outputs.hidden = hidden_.first(std::ssize(tokens_));
+  return outputs;
+}
+
+Runner::Output Runner::run(const StepPlan& plan, std::span<const std::unique_ptr<Sequence>> sequences) {
+  begin(plan, sequences);
+  const backends::RunOutputs made = outputs();
+  executable_->run(batch(), made);
+  return {.logits = made.logits, .hidden = made.hidden};
+}
+
+std::optional<Runner::Output> Runner::advance(Milliseconds budget) {
+  const Clock::time_point started = Clock::now();
+  const tensor::Batch rows = batch();
+  const backends::RunOutputs made = outputs();
+  if (next_part_ == 0) {
+    n_parts_ = executable_->begin_parts(rows);
+    row_times_.resize(static_cast<size_t>(n_parts_));
+  }
+  for (Clock::time_point now = started;;) {
+    executable_->run_part(rows, made, next_part_);
+    const Milliseconds spent = Clock::now() - now;
+    now = Clock::now();
+    row_times_[static_cast<size_t>(next_part_)] = spent / static_cast<double>(rows.n_rows());
+    longest_part_ = std::max(longest_part_, spent);
+    if (++next_part_ == n_parts_) return Output{.logits = made.logits, .hidden = made.hidden};
+    const Milliseconds next = row_times_[static_cast<size_t>(next_part_)] * static_cast<double>(rows.n_rows());
+    if (now - started + next > budget) return std::nullopt;
+  }
 }
 
 void Runner::settle(const StepPlan& plan, std::span<const std::unique_ptr<Sequence>> sequences) {

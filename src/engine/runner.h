@@ -1,8 +1,10 @@
 // Carries a plan's rows through the model. Decides nothing.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -16,6 +18,8 @@
 #include "tensor/views.h"
 
 namespace tempo9::engine {
+
+using Milliseconds = std::chrono::duration<double, std::milli>;
 
 // Engine thread only.
 class Runner {
@@ -31,6 +35,14 @@ class Runner {
   };
   // REQUIRES: each sequence named in plan.rows has pages for its rows.
   Output run(const StepPlan& plan, std::span<const std::unique_ptr<Sequence>> sequences);
+
+  // The same in pieces: other runners may run, and other sequences come and go, between these calls. `plan` has no
+  // drafts, and its sequences keep their places and pages until the end.
+  void begin(const StepPlan& plan, std::span<const std::unique_ptr<Sequence>> sequences);
+  // Goes on for about `budget`, by one part of the pass at least. The output once the pass is complete.
+  std::optional<Output> advance(Milliseconds budget);
+  // Of the parts of the pass so far.
+  Milliseconds longest_part() const { return longest_part_; }
   // Of the last run: takes back the recurrent state of rows that do not stay. `plan` and `sequences` are those of the
   // run; each sequence's n_computed says how far its rows stay.
   void settle(const StepPlan& plan, std::span<const std::unique_ptr<Sequence>> sequences);
@@ -40,8 +52,9 @@ class Runner {
 
  private:
   Runner() = default;
-  void gather(const StepPlan& plan, std::span<const std::unique_ptr<Sequence>> sequences);
   void gather_image_row(std::span<const float> row);
+  tensor::Batch batch();
+  backends::RunOutputs outputs();
 
   kv::Cache* cache_ = nullptr;
   std::unique_ptr<backends::Executable> executable_;
@@ -60,6 +73,12 @@ class Runner {
   int64_t n_embedded_ = 0;  // rows of embeddings_ in use
   std::vector<int32_t> outputs_;
   std::vector<int64_t> n_replayed_;
+
+  // Of a pass in pieces.
+  int64_t n_parts_ = 0;
+  int64_t next_part_ = 0;
+  Milliseconds longest_part_{};
+  std::vector<Milliseconds> row_times_;  // that each part took per row in the last pass
 };
 
 }  // namespace tempo9::engine

@@ -21,28 +21,46 @@ int64_t promised_pages(const SequenceState& s) {
 // The making of one plan.
 class Planner {
  public:
-  Planner(std::span<const SequenceState> sequences, const SchedulerLimits& limits)
-      : limits_(limits), states_(sequences.begin(), sequences.end()), planned_(sequences.size(), false) {
+  Planner(std::span<const SequenceState> sequences, const SchedulerLimits& limits, const PrefillRows& prefill)
+      : limits_(limits),
+        prefill_(prefill),
+        states_(sequences.begin(), sequences.end()),
+        planned_(sequences.size(), false) {
     pages_free_ = limits.pages_total;
     for (const SequenceState& s : states_) pages_free_ -= held_pages(s);
   }
 
-  StepPlan plan(int64_t prefill_rows_beside_decode) {
+  Plans plan() {
     resume();
     plan_decodes();
-    const int64_t rows_left = limits_.max_step_rows - plan_.n_decode_rows;
-    plan_prefills(plan_.n_decode_rows > 0 ? std::min(rows_left, prefill_rows_beside_decode) : rows_left);
+    const bool decodes = plan_.n_decode_rows > 0;
+    const int64_t in_step =
+        std::min(limits_.max_step_rows - plan_.n_decode_rows, decodes ? prefill_.beside_decode : prefill_.alone);
+    std::vector<int32_t> prompts = prompts_in_turn(in_step);
+    std::vector<int32_t> long_ones;
+    if (prefill_.behind > 0 || std::ranges::any_of(states_, is_in_pass)) {
+      const int64_t is_short = decodes ? std::max(in_step, prefill_.in_some_steps) : in_step;
+      const auto rest =
+          std::ranges::stable_partition(prompts, [&](int32_t i) { return n_to_stop(state(i)) <= is_short; });
+      long_ones.assign(rest.begin(), rest.end());
+      prompts.erase(rest.begin(), rest.end());
+    }
+    plan_prefills(prompts, in_step, plan_);
+    plan_prefills(long_ones, std::min(limits_.max_step_rows, prefill_.behind), behind_);
     plan_drafts();
-    return std::move(plan_);
+    return {.step = std::move(plan_), .behind = std::move(behind_)};
   }
 
  private:
-  static int64_t held_pages(const SequenceState& s) { return s.active ? pages_for(s.n_computed) : 0; }
+  static int64_t held_pages(const SequenceState& s) {
+    return s.active ? pages_for(std::max(s.n_computed, s.pass_end)) : 0;
+  }
   static int64_t n_missing(const SequenceState& s) { return s.n_tokens - s.n_computed; }
   static int64_t n_to_stop(const SequenceState& s) {
     return s.stop > s.n_computed ? s.stop - s.n_computed : s.n_tokens - s.n_computed;
   }
-  static bool can_run(const SequenceState& s) { return s.active && !s.blocked; }
+  static bool is_in_pass(const SequenceState& s) { return s.pass_end > 0; }
+  static bool can_run(const SequenceState& s) { return s.active && !s.blocked && !is_in_pass(s); }
 
   std::vector<int32_t> by_age(auto&& is_wanted) const {
     std::vector<int32_t> indices;
@@ -70,7 +88,7 @@ class Planner {
     for (const int32_t i : by_age([](const SequenceState& s) { return can_run(s) && n_missing(s) == 1; })) {
       if (!state(i).active) continue;  // paused meanwhile, for an older one
       if (!find_pages(i, 1)) continue;
-      add_rows(i, 1);
+      add_rows(i, 1, plan_);
       ++plan_.n_decode_rows;
     }
   }
@@ -92,23 +110,27 @@ class Planner {
     }
   }
 
-  void plan_prefills(int64_t budget) {
-    const int64_t slice = budget;
+  // Up to those that an open pass reads already.
+  std::vector<int32_t> prompts_in_turn(int64_t slice) const {
     std::vector<int32_t> indices =
-        by_age([](const SequenceState& s) { return can_run(s) && !s.waits && n_missing(s) > 1; });
+        by_age([](const SequenceState& s) { return is_in_pass(s) || (can_run(s) && !s.waits && n_missing(s) > 1); });
     std::ranges::stable_sort(indices, {}, [&](int32_t i) {
       return static_cast<double>(n_missing(state(i))) - static_cast<double>(slice) * state(i).waited_ms / kAgeingMs;
     });
-    for (const int32_t i : indices) {
+    indices.erase(std::ranges::find_if(indices, [&](int32_t i) { return is_in_pass(state(i)); }), indices.end());
+    return indices;
+  }
+  void plan_prefills(std::span<const int32_t> prompts, int64_t budget, StepPlan& plan) {
+    for (const int32_t i : prompts) {
       if (budget <= 0) return;
       if (!state(i).active) continue;
       const int64_t least = least_rows(state(i));
-      if (least > limits_.max_step_rows - plan_.n_decode_rows - plan_.n_prefill_rows) continue;
+      if (least > limits_.max_step_rows - plan.n_decode_rows - plan.n_prefill_rows) continue;
       if (!find_pages(i, least)) continue;
       const int64_t most = std::min({budget, n_missing(state(i)), n_slots_at_hand(i), n_to_stop(state(i))});
       const int64_t n = std::max(least, before_whole(state(i), most));
-      add_rows(i, n);
-      plan_.n_prefill_rows += n;
+      add_rows(i, n, plan);
+      plan.n_prefill_rows += n;
       budget -= n;
     }
   }
@@ -150,7 +172,7 @@ class Planner {
     int32_t victim = -1;
     for (size_t j = 0; j < states_.size(); ++j) {
       const SequenceState& s = states_[j];
-      const bool is_open = held_pages(s) > 0 && !planned_[j] && static_cast<int32_t>(j) != i;
+      const bool is_open = held_pages(s) > 0 && !planned_[j] && !is_in_pass(s) && static_cast<int32_t>(j) != i;
       if (!is_open || (!s.blocked && s.order < state(i).order)) continue;
       if (victim < 0 || std::pair(s.blocked, s.order) > std::pair(state(victim).blocked, state(victim).order)) {
         victim = static_cast<int32_t>(j);
@@ -166,24 +188,26 @@ class Planner {
     plan_.pause.push_back(i);
   }
 
-  void add_rows(int32_t i, int64_t n) {
+  void add_rows(int32_t i, int64_t n, StepPlan& plan) {
     SequenceState& s = state(i);
     const int64_t begin = s.n_computed;
     pages_free_ += held_pages(s);
     s.n_computed += n;
     pages_free_ -= held_pages(s);
     planned_[static_cast<size_t>(i)] = true;
-    plan_.rows.push_back({.sequence = i, .begin = begin, .end = begin + n, .wants_logits = begin + n == s.n_tokens});
+    plan.rows.push_back({.sequence = i, .begin = begin, .end = begin + n, .wants_logits = begin + n == s.n_tokens});
   }
 
   SequenceState& state(int32_t i) { return states_[static_cast<size_t>(i)]; }
   const SequenceState& state(int32_t i) const { return states_[static_cast<size_t>(i)]; }
 
   const SchedulerLimits& limits_;
+  const PrefillRows& prefill_;
   std::vector<SequenceState> states_;
   std::vector<bool> planned_;
   int64_t pages_free_ = 0;
   StepPlan plan_;
+  StepPlan behind_;
 };
 
 }  // namespace
@@ -198,8 +222,8 @@ bool Scheduler::admits(std::span<const SequenceState> sequences, int64_t n_reser
   return promised + pages_for(n_reserved) <= limits_.pages_total;
 }
 
-StepPlan Scheduler::plan(std::span<const SequenceState> sequences, int64_t prefill_rows_beside_decode) const {
-  return Planner(sequences, limits_).plan(prefill_rows_beside_decode);
+Plans Scheduler::plan(std::span<const SequenceState> sequences, const PrefillRows& prefill) const {
+  return Planner(sequences, limits_, prefill).plan();
 }
 
 }  // namespace tempo9::engine

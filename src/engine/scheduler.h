@@ -21,6 +21,7 @@ struct SequenceState {
   bool waits = false;      // for a prompt that another reads: no rows of its own prompt
   int64_t n_drafts = 0;    // rows that it would like to have verified once it misses one token only
   int64_t stop = 0;        // no step reads its prompt across this token; 0: there is none
+  int64_t pass_end = 0;    // its rows up to this token are in a prompt pass that is open; 0: none are
   // Of its prompt, ascending: no step ends inside of these. REQUIRES: each at most max_step_rows - max_batch long, and
   // no `stop` inside.
   std::span<const tensor::IndexRange> whole = {};
@@ -36,8 +37,8 @@ struct SchedulerLimits {
 //
 // When pages run out, a sequence that needs some takes them from blocked sequences first, then from those younger than
 // itself, the youngest first. These pause: they lose their pages and compute their tokens again later, and the numeric
-// contract makes the answer the same. The oldest sequence that can run always finds pages, so the engine never stands
-// still.
+// contract makes the answer the same. Who is in an open prompt pass keeps its pages until that ends. The oldest
+// sequence that can run finds pages at the latest then, so the engine never stands still.
 class Scheduler {
  public:
   explicit Scheduler(const SchedulerLimits& limits) : limits_(limits) {}
@@ -46,12 +47,11 @@ class Scheduler {
   // is first. Pages of blocked sequences count as free, since they can be taken.
   bool admits(std::span<const SequenceState> sequences, int64_t n_reserved) const;
 
-  // `prefill_rows_beside_decode`: budget for prompt rows when another sequence decodes.
-  // What has to be read whole is, and goes beyond that budget where it must.
   // Every sequence that decodes gets its row, then its drafts where rows and free pages are left: nobody pauses for
-  // them. The rest goes to the prompt with the fewest tokens left, where each 250
-  // ms waited counts as one slice less.
-  StepPlan plan(std::span<const SequenceState> sequences, int64_t prefill_rows_beside_decode) const;
+  // them. The rest goes to the prompt with the fewest tokens left, where each 250 ms waited counts as one slice less,
+  // within `prefill`; what has to be read whole is, and goes beyond that where it must. Prompts that are too long for a
+  // step share a prompt pass. While one is open the others of these wait, and short ones whose turn is after it.
+  Plans plan(std::span<const SequenceState> sequences, const PrefillRows& prefill) const;
 
  private:
   SchedulerLimits limits_;

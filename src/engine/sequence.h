@@ -35,11 +35,12 @@ struct Sequence {
   bool ignore_end = false;
   uint64_t order = 0;  // of admission
 
-  std::optional<kv::SequenceId> pages;             // absent while it waits or is paused
-  int64_t n_computed = 0;                          // tokens whose K and V are in the pages
-  int64_t n_reused = 0;                            // of the prompt, that were there already
-  bool was_paused = false;                         // what it finds again is its own
-  bool asked_disk = false;                         // since it has pages
+  std::optional<kv::SequenceId> pages;  // absent while it waits or is paused
+  int64_t n_computed = 0;               // tokens whose K and V are in the pages
+  int64_t pass_end = 0;                 // its tokens up to here are in a prompt pass that is open; 0: none are
+  int64_t n_reused = 0;                 // of the prompt, that were there already
+  bool was_paused = false;              // what it finds again is its own
+  bool asked_disk = false;              // since it has pages
   std::optional<Clock::time_point> asked_disk_at;  // what the disk reads is not here yet
   std::optional<kv::Difference> difference;        // of the prompt, when it was admitted
   bool waits = false;                              // an older one is reading a part of the same prompt

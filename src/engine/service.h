@@ -49,7 +49,7 @@ struct DiskStats {
 // used.
 struct MemoryStats {
   size_t budget_bytes = 0;       // 0: none was set
-  size_t activation_bytes = 0;   // working memory and logits of the largest pass
+  size_t activation_bytes = 0;   // working memory and logits of the passes that may be open at once
   size_t disk_buffer_bytes = 0;  // of the disk cache, at most
   size_t speculation_bytes = 0;  // of guesses: the block that makes them, and rows that may be taken back
   size_t image_row_bytes = 0;    // rows of images in one pass

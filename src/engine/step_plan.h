@@ -29,4 +29,20 @@ struct StepPlan {
   int64_t n_prefill_rows = 0;   // of all others
 };
 
+// Beside the step's own pass one of prompts alone may be open, which goes on between steps (prompt_pass.h).
+struct Plans {
+  StepPlan step;
+  StepPlan behind;  // rows of a prompt pass that begins; `pause` and `resume` are the step's
+};
+
+// How many rows of prompts there may be.
+struct PrefillRows {
+  int64_t beside_decode = 0;  // in a step in which others decode
+  int64_t alone = 0;          // in a step of prompts alone
+  int64_t behind = 0;         // in a prompt pass, for prompts that are longer than that; 0: none may begin
+  // Prompts of so few are read beside those that decode although it takes some steps: a pass of their own would read
+  // the weights once more.
+  int64_t in_some_steps = 0;
+};
+
 }  // namespace tempo9::engine

@@ -11,6 +11,7 @@ constexpr double kWeight = 0.1;
 constexpr double kMaxRatio = 3.0;
 // A pass of prompts alone tells the price of a row only when reading the weights is a small part of it.
 constexpr int64_t kManyRows = 32;
+constexpr double kEnough = 1e6;  // rows, beyond any step
 
 void average_in(std::optional<double>& average, double sample) {
   if (!average) {
@@ -32,12 +33,29 @@ void StepTimes::add(int64_t decode_rows, int64_t prefill_rows, double ms) {
   }
 }
 
-int64_t StepTimes::prefill_rows_beside_decode() const {
-  if (!decode_ms_ || !row_ms_) return kFirstPrefillRows;
-  const double target = std::max(kTargetMs, kMaxSlowdown * *decode_ms_);
-  constexpr double kEnough = 1e6;  // beyond any step
-  const double rows = *row_ms_ > 0.0 ? std::min(kEnough, (target - *decode_ms_) / *row_ms_) : kEnough;
-  return std::max(kMinPrefillRows, static_cast<int64_t>(rows));
+// What attention takes grows with each pass of a long prompt, and there are few of them: the last one tells most.
+void StepTimes::add_part(int64_t rows, double ms) {
+  const double sample = ms / static_cast<double>(rows);
+  part_row_ms_ = part_row_ms_ ? std::min(sample, kMaxRatio * *part_row_ms_) : sample;
+}
+
+double StepTimes::step_ms() const {
+  return target_ms_ > 0.0 ? std::max(target_ms_, kMaxSlowdown * decode_ms_.value_or(0.0)) : 0.0;
+}
+
+PrefillRows StepTimes::prefill_rows() const {
+  const auto rows_in = [](double ms, std::optional<double> row_ms, int64_t first, int64_t least) {
+    if (!row_ms) return first;
+    const double rows = *row_ms > 0.0 ? std::min(kEnough, ms / *row_ms) : kEnough;
+    return std::max(least, static_cast<int64_t>(rows));
+  };
+  const double beside_ms = planned_ms() - decode_ms_.value_or(0.0);
+  const auto row_ms = decode_ms_ ? row_ms_ : std::nullopt;
+  const int64_t fitting = rows_in(beside_ms, row_ms, kFirstPrefillRows, 0);
+  return {.beside_decode = std::max(fitting, kMinPrefillRows),
+          .alone = rows_in(planned_ms(), row_ms_, kFirstPrefillRows, kMinPrefillRows),
+          .behind = rows_in(beside_ms, part_row_ms_, kFirstPassRows, kMinPassRows),
+          .in_some_steps = fitting < kMinPrefillRows ? 0 : kSomeSteps * fitting};
 }
 
 }  // namespace tempo9::engine

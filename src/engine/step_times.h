@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "engine/step_plan.h"
+
 namespace tempo9::engine {
 
 // The model is t = a + b * m: `a` a pass that only decodes, `b` what each prompt row adds to it. Both are exponential
@@ -12,21 +14,39 @@ namespace tempo9::engine {
 // off at both ends: a pass of many rows is bound by arithmetic, one of few rows by memory.
 class StepTimes {
  public:
-  void add(int64_t decode_rows, int64_t prefill_rows, double ms);
-
-  // Prompt rows to run beside decoding so that the step takes at most max(50 ms, 2 * a): decoding keeps at least half
-  // of the time once steps are long, and short steps are not cut into slices that no reader would notice. At least
-  // kMinPrefillRows, since the pass has paid for reading the weights and a prompt must come to its end.
-  int64_t prefill_rows_beside_decode() const;
-
   static constexpr double kTargetMs = 50.0;
   static constexpr double kMaxSlowdown = 2.0;
+
+  // 0: prompts get as few rows, and prompt passes as few parts, as can be.
+  explicit StepTimes(double target_ms = kTargetMs) : target_ms_(target_ms) {}
+
+  void add(int64_t decode_rows, int64_t prefill_rows, double ms);
+  // The longest part of a prompt pass of so many rows.
+  void add_part(int64_t rows, double ms);
+
+  // What a step may take: max(50 ms, 2 * a). Decoding keeps at least half of the time once steps are long, and short
+  // steps are not cut into slices that no reader would notice.
+  double step_ms() const;
+  // When a step that reads prompts is planned to end: before that, since what it takes is a guess.
+  double planned_ms() const { return kPlanned * step_ms(); }
+
+  // Rows that fit a step, and of a prompt pass so many that its longest part fits beside a decoding step. At least
+  // kMinPrefillRows and kMinPassRows, since each has paid for reading the weights and a prompt must come to its end.
+  PrefillRows prefill_rows() const;
+
+  static constexpr double kPlanned = 0.9;
   static constexpr int64_t kMinPrefillRows = 8;
-  static constexpr int64_t kFirstPrefillRows = 32;  // before anything was measured
+  static constexpr int64_t kMinPassRows = 64;
+  static constexpr int64_t kSomeSteps = 4;
+  // Before anything was measured.
+  static constexpr int64_t kFirstPrefillRows = 32;
+  static constexpr int64_t kFirstPassRows = 256;
 
  private:
+  const double target_ms_;
   std::optional<double> decode_ms_;
   std::optional<double> row_ms_;
+  std::optional<double> part_row_ms_;  // what the longest part of a prompt pass takes per row
 };
 
 }  // namespace tempo9::engine

@@ -95,43 +95,6 @@ Request request(std::vector<int32_t> prompt, int64_t max_tokens = 0) {
   return r;
 }
 
-class EngineTest : public ::testing::Test {
- protected:
-  EngineTest() { spdlog::set_level(spdlog::level::off); }
-
-  void start(EngineOptions options = {}, testing::LogitsFunction logits = hashed_logits) {
-    if (options.context_length == EngineOptions{}.context_length) options.context_length = 512;
-    backend_ = std::make_unique<FakeBackend>(std::move(logits));
-    backend_->on_run = on_run_;
-    auto engine = Engine::create(*backend_, model_, tokenizer_, options);
-    ASSERT_TRUE(engine.has_value()) << engine.error().message();
-    engine_ = *std::move(engine);
-  }
-  void start_gated(EngineOptions options = {}, testing::LogitsFunction logits = hashed_logits) {
-    on_run_ = [this](const tensor::Batch&) { gate_.pass(); };
-    start(options, std::move(logits));
-  }
-  std::shared_ptr<Stream> submit(Request r) {
-    auto stream = engine_->submit(std::move(r));
-    EXPECT_TRUE(stream.has_value()) << stream.error().message();
-    return stream ? *stream : nullptr;
-  }
-  Answer run(Request r) { return read_all(*submit(std::move(r))); }
-  void expect_no_pages() {
-    engine_->stop();
-    EXPECT_EQ(engine_->stats().kv_pages_used, 0);
-    EXPECT_EQ(engine_->stats().running, 0);
-    EXPECT_EQ(engine_->stats().waiting, 0);
-  }
-
-  Gate gate_;
-  std::function<void(const tensor::Batch&)> on_run_;
-  models::Model model_ = testing::fake_model();
-  FakeTokenizer tokenizer_;
-  std::unique_ptr<FakeBackend> backend_;
-  std::unique_ptr<Engine> engine_;
-};
-
 std::vector<Request> random_requests(uint32_t seed, int n, int64_t context) {
   std::mt19937 random(seed);
   const auto below = [&](int64_t bound) { return static_cast<int64_t>(random() % static_cast<uint64_t>(bound)); };
@@ -152,6 +115,64 @@ std::vector<Request> random_requests(uint32_t seed, int n, int64_t context) {
   }
   return requests;
 }
+
+class EngineTest : public ::testing::Test {
+ protected:
+  EngineTest() { spdlog::set_level(spdlog::level::off); }
+
+  void start(EngineOptions options = {}, testing::LogitsFunction logits = hashed_logits) {
+    if (options.context_length == EngineOptions{}.context_length) options.context_length = 512;
+    backend_ = std::make_unique<FakeBackend>(std::move(logits));
+    backend_->on_run = on_run_;
+    backend_->on_end = on_end_;
+    auto engine = Engine::create(*backend_, model_, tokenizer_, options);
+    ASSERT_TRUE(engine.has_value()) << engine.error().message();
+    engine_ = *std::move(engine);
+  }
+  void start_gated(EngineOptions options = {}, testing::LogitsFunction logits = hashed_logits) {
+    on_run_ = [this](const tensor::Batch&) { gate_.pass(); };
+    start(options, std::move(logits));
+  }
+  std::shared_ptr<Stream> submit(Request r) {
+    auto stream = engine_->submit(std::move(r));
+    EXPECT_TRUE(stream.has_value()) << stream.error().message();
+    return stream ? *stream : nullptr;
+  }
+  Answer run(Request r) { return read_all(*submit(std::move(r))); }
+  // Four clients, of whose requests some are dropped in the middle.
+  void come_and_go() {
+    std::vector<std::thread> clients;
+    for (uint32_t c = 0; c < 4; ++c) {
+      clients.emplace_back([&, c] {
+        std::mt19937 random(c);
+        for (const Request& r : random_requests(100 + c, 25, 300)) {
+          const auto stream = engine_->submit(r);
+          ASSERT_TRUE(stream);
+          const uint32_t n_events = random() % 60;
+          for (uint32_t i = 0; i < n_events; ++i) {
+            const Event event = (*stream)->wait();
+            if (event.finish || event.error) break;
+          }
+        }
+      });
+    }
+    for (std::thread& client : clients) client.join();
+  }
+  void expect_no_pages() {
+    engine_->stop();
+    EXPECT_EQ(engine_->stats().kv_pages_used, 0);
+    EXPECT_EQ(engine_->stats().running, 0);
+    EXPECT_EQ(engine_->stats().waiting, 0);
+  }
+
+  Gate gate_;
+  std::function<void(const tensor::Batch&)> on_run_;
+  std::function<void(const tensor::Batch&)> on_end_;
+  models::Model model_ = testing::fake_model();
+  FakeTokenizer tokenizer_;
+  std::unique_ptr<FakeBackend> backend_;
+  std::unique_ptr<Engine> engine_;
+};
 
 TEST_F(EngineTest, PromptsThatBeginAlikeAreReadOnce) {
   int64_t n_rows = 0;
@@ -268,13 +289,15 @@ TEST_F(EngineTest, AnAnswerIsTheSameWhateverItRunsWith) {
     int64_t max_step_rows;
     int64_t kv_tokens;
     int64_t depth = 0;  // of speculation
+    double step_ms = StepTimes::kTargetMs;
   };
   // Small chunks; many at once; so few pages that sequences pause and compute their tokens again.
   for (const Case c : {Case{4, 7, 0}, Case{16, 512, 0}, Case{8, 64, 352}, Case{8, 9, 704}, Case{1, 512, 0, 4},
-                       Case{8, 12, 0, 3}, Case{8, 64, 352, 16}}) {
+                       Case{8, 12, 0, 3}, Case{8, 64, 352, 16}, Case{16, 512, 0, 0, 0.0}, Case{8, 64, 352, 4, 0.0}}) {
     start({.context_length = context,
            .max_batch = c.max_batch,
            .max_step_rows = std::max(c.max_step_rows, c.max_batch),
+           .step_ms = c.step_ms,
            .kv_tokens = c.kv_tokens,
            .speculation = {.max_depth = c.depth, .always = true}});
     std::vector<std::shared_ptr<Stream>> streams;
@@ -350,19 +373,80 @@ TEST_F(EngineTest, DecodesAndPromptsShareAPass) {
   bool shared = false;
   on_run_ = [&](const tensor::Batch& batch) {
     gate_.pass();
-    shared = shared || (batch.kv.n_sequences == 2 && batch.n_outputs() == 1 && batch.n_rows() > 2);
+    shared = shared || (batch.kv.n_sequences == 2 && batch.n_rows() > 2);
   };
   start({.context_length = 512, .max_batch = 2});
   Request first = request({5, 6, 7}, 30);
   first.ignore_end = true;
   const auto a = submit(first);
   gate_.wait_for(1);
-  const auto b = submit(request(std::vector<int32_t>(200, 9), 3));
+  const auto b = submit(request(std::vector<int32_t>(20, 9), 3));
   gate_.open();
   read_all(*a);
   read_all(*b);
   engine_->stop();
   EXPECT_TRUE(shared);
+}
+
+TEST_F(EngineTest, OthersDecodeBetweenThePartsOfALongPromptsPass) {
+  int n_between = 0;  // passes since the prompt's began
+  std::vector<int> waits;
+  const auto is_prompts = [](const tensor::Batch& batch) { return batch.n_rows() > 1; };
+  on_run_ = [&](const tensor::Batch& batch) {
+    gate_.pass();
+    n_between = is_prompts(batch) ? 0 : n_between + 1;
+  };
+  on_end_ = [&](const tensor::Batch& batch) {
+    if (is_prompts(batch)) waits.push_back(n_between);
+  };
+  start({.context_length = 512, .max_batch = 2, .step_ms = 0.0});
+  Request first = request({5}, 60);
+  first.ignore_end = true;
+  const auto a = submit(first);
+  gate_.wait_for(1);
+  const auto b = submit(request(std::vector<int32_t>(300, 9), 1));
+  gate_.open();
+  const Answer long_answer = read_all(*b);
+  read_all(*a);
+  engine_->stop();
+  EXPECT_EQ(waits, (std::vector<int>{1, 1})) << "256 rows, then the rest";
+  EXPECT_EQ(long_answer.usage.prompt_tokens, 300);
+  EXPECT_EQ(engine_->stats().prefill_rows, 300u);
+}
+
+TEST_F(EngineTest, APassThatNobodyWaitsForIsAbandoned) {
+  int n_ends = 0;
+  std::shared_ptr<Stream> stream;
+  on_run_ = [&](const tensor::Batch&) {
+    gate_.pass();
+    stream->cancel();
+  };
+  on_end_ = [&](const tensor::Batch&) { ++n_ends; };
+  start({.max_batch = 2, .step_ms = 0.0});
+  stream = submit(request(std::vector<int32_t>(300, 9), 3));
+  gate_.open();
+  EXPECT_EQ(read_all(*stream).error->code(), ErrorCode::kCancelled);
+  expect_no_pages();
+  EXPECT_EQ(n_ends, 0);
+}
+
+TEST_F(EngineTest, APassGoesOnForWhoStillWaits) {
+  std::shared_ptr<Stream> gone;
+  on_run_ = [&](const tensor::Batch& batch) {
+    if (batch.n_rows() > 1) gate_.pass();
+    if (batch.kv.n_sequences == 2) gone->cancel();
+  };
+  start({.max_batch = 3, .step_ms = 0.0});
+  const auto first = submit(request({2, 3}, 1));
+  gate_.wait_for(1);
+  gone = submit(request(std::vector<int32_t>(90, 9), 3));
+  const auto stays = submit(request(std::vector<int32_t>(80, 8), 3));
+  gate_.open();
+  EXPECT_TRUE(read_all(*stays).finish);
+  EXPECT_EQ(read_all(*gone).error->code(), ErrorCode::kCancelled);
+  read_all(*first);
+  expect_no_pages();
+  EXPECT_EQ(engine_->stats().prefill_rows, 172u);
 }
 
 TEST_F(EngineTest, EndTokenFinishesWithStopAndIsNotCounted) {
@@ -727,24 +811,11 @@ TEST(HistogramTest, CountsByTheFirstBoundThatIsNotBelow) {
 }
 
 TEST_F(EngineTest, ClientsThatComeAndGoLeaveNothingBehind) {
-  start({.context_length = 300, .max_batch = 5, .max_step_rows = 40, .kv_tokens = 640});
-  std::vector<std::thread> clients;
-  for (uint32_t c = 0; c < 4; ++c) {
-    clients.emplace_back([&, c] {
-      std::mt19937 random(c);
-      for (const Request& r : random_requests(100 + c, 25, 300)) {
-        const auto stream = engine_->submit(r);
-        ASSERT_TRUE(stream);
-        const uint32_t n_events = random() % 60;
-        for (uint32_t i = 0; i < n_events; ++i) {
-          const Event event = (*stream)->wait();
-          if (event.finish || event.error) break;
-        }
-      }
-    });
+  for (const double step_ms : {StepTimes::kTargetMs, 0.0}) {
+    start({.context_length = 300, .max_batch = 5, .max_step_rows = 40, .step_ms = step_ms, .kv_tokens = 640});
+    come_and_go();
+    expect_no_pages();
   }
-  for (std::thread& client : clients) client.join();
-  expect_no_pages();
 }
 
 TEST(EngineCreate, RefusesOptionsOutOfRange) {

@@ -102,29 +102,41 @@ struct FakeSlot {
 // Layer 0 keeps every token, layer 1 a window.
 class FakeExecutable : public backends::Executable {
  public:
-  FakeExecutable(const LogitsFunction& logits, const std::function<void(const tensor::Batch&)>& on_run,
-                 backends::CompileOptions limits)
-      : logits_(logits), on_run_(on_run), limits_(limits) {}
+  using Hook = std::function<void(const tensor::Batch&)>;
+  FakeExecutable(const LogitsFunction& logits, const Hook& on_run, const Hook& on_end, backends::CompileOptions limits)
+      : logits_(logits), on_run_(on_run), on_end_(on_end), limits_(limits) {}
 
   void run(const tensor::Batch& batch, const backends::RunOutputs& outputs, const backends::Observer*) override {
-    const tensor::MatView<float> logits = outputs.logits;
+    write_rows(batch, outputs);
+    make_logits(batch, outputs.logits);
+  }
+  int64_t begin_parts(const tensor::Batch&) override { return 2; }
+  void run_part(const tensor::Batch& batch, const backends::RunOutputs& outputs, int64_t part) override {
+    part == 0 ? write_rows(batch, outputs) : make_logits(batch, outputs.logits);
+  }
+  void replay(const tensor::StateView&, std::span<const int64_t>) override {}
+
+ private:
+  void write_rows(const tensor::Batch& batch, const backends::RunOutputs& outputs) {
     if (on_run_) on_run_(batch);
     ASSERT_LE(batch.n_rows(), limits_.max_rows);
     ASSERT_LE(batch.n_outputs(), limits_.max_outputs);
-    ASSERT_EQ(logits.rows, batch.n_outputs());
+    ASSERT_EQ(outputs.logits.rows, batch.n_outputs());
     check_row_order(batch);
+    for (int64_t row = 0; row < batch.n_rows(); ++row) write_row(batch, row);
+  }
+
+  void make_logits(const tensor::Batch& batch, tensor::MatView<float> logits) {
+    if (on_end_) on_end_(batch);
     int64_t output = 0;
     for (int64_t row = 0; row < batch.n_rows(); ++row) {
-      write_row(batch, row);
       if (output == batch.n_outputs() || batch.outputs[static_cast<size_t>(output)] != row) continue;
       const std::vector<int32_t> history = read_history(batch, row);
       logits_(history, logits.row_span(output++));
     }
     ASSERT_EQ(output, batch.n_outputs());
   }
-  void replay(const tensor::StateView&, std::span<const int64_t>) override {}
 
- private:
   static FakeSlot* slot_of(const tensor::Batch& batch, size_t layer, std::byte* memory, int32_t sequence,
                            int32_t slot) {
     const tensor::KvLayerView& view = batch.kv.layers[layer];
@@ -180,7 +192,8 @@ class FakeExecutable : public backends::Executable {
   }
 
   const LogitsFunction& logits_;
-  const std::function<void(const tensor::Batch&)>& on_run_;
+  const Hook& on_run_;
+  const Hook& on_end_;
   backends::CompileOptions limits_;
 };
 
@@ -188,8 +201,9 @@ class FakeBackend : public backends::Backend {
  public:
   explicit FakeBackend(LogitsFunction logits = hashed_logits) : logits_(std::move(logits)) {}
 
-  // Called at the begin of each pass. Set it before the engine is created.
-  std::function<void(const tensor::Batch&)> on_run;
+  // Called at the begin of each pass, and of its second part. Set them before the engine is created.
+  FakeExecutable::Hook on_run;
+  FakeExecutable::Hook on_end;
 
   std::string name() const override { return "fake"; }
   std::string description() const override { return "fake"; }
@@ -200,7 +214,7 @@ class FakeBackend : public backends::Backend {
   }
   Result<std::unique_ptr<backends::Executable>> compile(const tensor::Program&, std::span<const tensor::WeightView>,
                                                         const backends::CompileOptions& options) override {
-    return std::make_unique<FakeExecutable>(logits_, on_run, options);
+    return std::make_unique<FakeExecutable>(logits_, on_run, on_end, options);
   }
 
  private:

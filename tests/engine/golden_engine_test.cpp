@@ -158,6 +158,7 @@ TEST_P(GoldenEngine, EightTogetherAnswerAsEachAlone) {
   const auto alone = answers(requests, {.context_length = 256, .max_batch = 1});
   EXPECT_EQ(answers(requests, {.context_length = 256, .max_batch = 8}), alone);
   EXPECT_EQ(answers(requests, {.context_length = 256, .max_batch = 8, .max_step_rows = 11}), alone);
+  EXPECT_EQ(answers(requests, {.context_length = 256, .max_batch = 8, .step_ms = 0.0}), alone) << "passes in parts";
   // Room for two full sequences at most: some pause and compute their tokens again.
   EXPECT_EQ(answers(requests, {.context_length = 256, .max_batch = 8, .max_step_rows = 64, .kv_tokens = 384}), alone);
 }
@@ -174,6 +175,7 @@ TEST_P(GoldenEngine, WhatIsReusedChangesNothing) {
 
   options.kept_bytes = size_t{64} << 20;
   for (const bool together : {false, true}) {
+    options.step_ms = together ? 0.0 : StepTimes::kTargetMs;  // prompts are read in parts, or whole
     const auto warm = Engine::create(*backend, model_, tokenizer, options).value();
     for (int round = 0; round < 2; ++round) {
       const Answered again = bits_of(*warm, requests, together);

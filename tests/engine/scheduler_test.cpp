@@ -6,6 +6,7 @@
 #include <deque>
 #include <random>
 #include <set>
+#include <utility>
 
 #include "engine/step_times.h"
 #include "tensor/kv_view.h"
@@ -15,6 +16,7 @@ namespace {
 
 using Rows = StepPlan::Rows;
 constexpr SchedulerLimits kLimits{.max_batch = 8, .max_step_rows = 512, .pages_total = 1000};
+constexpr PrefillRows kPrefill{.beside_decode = 40, .alone = 512};
 
 int64_t pages_for(int64_t n_tokens) { return (n_tokens + tensor::kPageTokens - 1) / tensor::kPageTokens; }
 
@@ -25,7 +27,7 @@ SequenceState active(uint64_t order, int64_t n_tokens, int64_t n_computed) {
 TEST(Scheduler, APromptAloneGetsAllRows) {
   const Scheduler scheduler(kLimits);
   const std::vector<SequenceState> states{active(0, 1300, 512)};
-  const StepPlan plan = scheduler.plan(states, 40);
+  const StepPlan plan = scheduler.plan(states, kPrefill).step;
   EXPECT_EQ(plan.rows, (std::vector<Rows>{{0, 512, 1024, false}}));
   EXPECT_EQ(plan.n_prefill_rows, 512);
 }
@@ -33,29 +35,71 @@ TEST(Scheduler, APromptAloneGetsAllRows) {
 TEST(Scheduler, DecodesRunAndPromptsRideWithinTheBudget) {
   const Scheduler scheduler(kLimits);
   const std::vector<SequenceState> states{active(0, 101, 100), active(1, 300, 0), active(2, 51, 50)};
-  const StepPlan plan = scheduler.plan(states, 40);
+  const StepPlan plan = scheduler.plan(states, kPrefill).step;
   EXPECT_EQ(plan.rows, (std::vector<Rows>{{0, 100, 101, true}, {2, 50, 51, true}, {1, 0, 40, false}}));
 }
 
 TEST(Scheduler, TheShortestPromptIsFirstAndAllFitInOnePass) {
   const Scheduler scheduler(kLimits);
   const std::vector<SequenceState> states{active(0, 400, 0), active(1, 100, 0)};
-  EXPECT_EQ(scheduler.plan(states, 40).rows, (std::vector<Rows>{{1, 0, 100, true}, {0, 0, 400, true}}));
+  EXPECT_EQ(scheduler.plan(states, kPrefill).step.rows, (std::vector<Rows>{{1, 0, 100, true}, {0, 0, 400, true}}));
 }
 
 TEST(Scheduler, AgeingBringsALongPromptItsTurn) {
   const Scheduler scheduler(kLimits);
   std::vector<SequenceState> states{active(0, 2000, 0), active(1, 600, 0)};
-  EXPECT_EQ(scheduler.plan(states, 40).rows[0].sequence, 1);
+  EXPECT_EQ(scheduler.plan(states, kPrefill).step.rows[0].sequence, 1);
   states[0].waited_ms = 1000.0;  // four slices of 512 are more than the difference
-  EXPECT_EQ(scheduler.plan(states, 40).rows[0].sequence, 0);
+  EXPECT_EQ(scheduler.plan(states, kPrefill).step.rows[0].sequence, 0);
+}
+
+TEST(Scheduler, WhatDoesNotFitTheStepIsReadBehindIt) {
+  const Scheduler scheduler(kLimits);
+  const PrefillRows prefill{.beside_decode = 10, .alone = 100, .behind = 256};
+  std::vector<SequenceState> states{active(0, 101, 100), active(1, 1300, 512)};
+  Plans plans = scheduler.plan(states, prefill);
+  EXPECT_EQ(plans.step.rows, (std::vector<Rows>{{0, 100, 101, true}}));
+  EXPECT_EQ(plans.behind.rows, (std::vector<Rows>{{1, 512, 768, false}}));
+  EXPECT_EQ(plans.behind.n_prefill_rows, 256);
+  states = {active(0, 190, 0), active(1, 180, 0), active(2, 30, 0)};
+  plans = scheduler.plan(states, prefill);
+  EXPECT_EQ(plans.step.rows, (std::vector<Rows>{{2, 0, 30, true}}));
+  EXPECT_EQ(plans.behind.rows, (std::vector<Rows>{{1, 0, 180, true}, {0, 0, 76, false}}));
+  states = {active(0, 90, 0), active(1, 101, 100), active(2, 10, 0)};
+  states[0].n_computed = 85;
+  plans = scheduler.plan(states, {.beside_decode = 15, .alone = 100, .behind = 256});
+  EXPECT_EQ(plans.step.rows, (std::vector<Rows>{{1, 100, 101, true}, {0, 85, 90, true}, {2, 0, 10, true}}));
+  EXPECT_TRUE(plans.behind.rows.empty()) << "both fit the step";
+  plans = scheduler.plan(states, {.beside_decode = 10, .alone = 100, .behind = 256, .in_some_steps = 40});
+  EXPECT_EQ(plans.step.rows, (std::vector<Rows>{{1, 100, 101, true}, {0, 85, 90, true}, {2, 0, 5, false}}));
+  EXPECT_TRUE(plans.behind.rows.empty()) << "two steps will do";
+}
+
+TEST(Scheduler, BesideAnOpenPassOnlyShorterPromptsAreRead) {
+  const Scheduler scheduler(kLimits);
+  const PrefillRows prefill{.beside_decode = 10, .alone = 100, .behind = 0};
+  std::vector<SequenceState> states{active(0, 1300, 512), active(1, 900, 0), active(2, 60, 0), active(3, 400, 0)};
+  states[0].pass_end = 768;
+  const Plans plans = scheduler.plan(states, prefill);
+  EXPECT_EQ(plans.step.rows, (std::vector<Rows>{{2, 0, 60, true}}))
+      << "the pass comes before 900; 400 are for the next";
+  EXPECT_TRUE(plans.behind.rows.empty());
+}
+
+TEST(Scheduler, AnOpenPassKeepsItsPages) {
+  const Scheduler scheduler({.max_batch = 8, .max_step_rows = 512, .pages_total = 6});
+  std::vector<SequenceState> states{active(0, 65, 64), active(1, 200, 64)};
+  states[1].pass_end = 128;
+  const Plans plans = scheduler.plan(states, {.beside_decode = 10, .alone = 100});
+  EXPECT_TRUE(plans.step.rows.empty()) << "the older one finds a page when the pass has ended";
+  EXPECT_TRUE(plans.step.pause.empty());
 }
 
 TEST(Scheduler, ABlockedReaderGetsNoRowsAndKeepsItsPages) {
   const Scheduler scheduler(kLimits);
   std::vector<SequenceState> states{active(0, 101, 100), active(1, 51, 50)};
   states[0].blocked = true;
-  const StepPlan plan = scheduler.plan(states, 40);
+  const StepPlan plan = scheduler.plan(states, kPrefill).step;
   EXPECT_EQ(plan.rows, (std::vector<Rows>{{1, 50, 51, true}}));
   EXPECT_TRUE(plan.pause.empty());
 }
@@ -63,7 +107,7 @@ TEST(Scheduler, ABlockedReaderGetsNoRowsAndKeepsItsPages) {
 TEST(Scheduler, WhenPagesRunOutTheYoungestPauses) {
   const Scheduler scheduler({.max_batch = 8, .max_step_rows = 512, .pages_total = 6});
   const std::vector<SequenceState> states{active(0, 65, 64), active(2, 65, 64), active(1, 65, 64)};
-  const StepPlan plan = scheduler.plan(states, 40);
+  const StepPlan plan = scheduler.plan(states, kPrefill).step;
   EXPECT_EQ(plan.pause, (std::vector<int32_t>{1}));
   EXPECT_EQ(plan.rows, (std::vector<Rows>{{0, 64, 65, true}, {2, 64, 65, true}}));
 }
@@ -72,7 +116,7 @@ TEST(Scheduler, ABlockedReaderPausesBeforeAYoungerOne) {
   const Scheduler scheduler({.max_batch = 8, .max_step_rows = 512, .pages_total = 6});
   std::vector<SequenceState> states{active(0, 65, 64), active(1, 65, 64), active(2, 65, 64)};
   states[0].blocked = true;
-  const StepPlan plan = scheduler.plan(states, 40);
+  const StepPlan plan = scheduler.plan(states, kPrefill).step;
   EXPECT_EQ(plan.pause, (std::vector<int32_t>{0}));
   EXPECT_EQ(plan.rows.size(), 2u);
 }
@@ -84,7 +128,7 @@ TEST(Scheduler, WhatIsReadWholeIsNeverCut) {
     std::vector<SequenceState> states{active(0, 500, n_computed)};
     states[0].whole = whole;
     if (decodes) states.push_back(active(1, 101, 100));
-    const StepPlan plan = scheduler.plan(states, budget);
+    const StepPlan plan = scheduler.plan(states, {.beside_decode = budget, .alone = 100}).step;
     EXPECT_EQ(plan.rows.size(), decodes ? 2u : 1u);
     EXPECT_EQ(plan.n_prefill_rows, plan.rows.back().end - plan.rows.back().begin);
     return plan.rows.back().end;
@@ -105,13 +149,13 @@ TEST(Scheduler, WhatIsReadWholeWaitsForRowsAndTakesPages) {
   const Scheduler scheduler({.max_batch = 2, .max_step_rows = 100, .pages_total = 1000});
   std::vector<SequenceState> states{active(0, 300, 210), active(1, 400, 10)};
   states[1].whole = whole;
-  EXPECT_EQ(scheduler.plan(states, 40).rows, (std::vector<Rows>{{0, 210, 300, true}})) << "10 rows are left";
+  EXPECT_EQ(scheduler.plan(states, kPrefill).step.rows, (std::vector<Rows>{{0, 210, 300, true}})) << "10 rows are left";
   states[1].waited_ms = 2000.0;
-  EXPECT_EQ(scheduler.plan(states, 40).rows, (std::vector<Rows>{{1, 10, 110, false}}));
+  EXPECT_EQ(scheduler.plan(states, kPrefill).step.rows, (std::vector<Rows>{{1, 10, 110, false}}));
   // Three pages, of which a younger one has two.
   std::vector<SequenceState> tight{active(0, 95, 10), active(1, 200, 64)};
   tight[0].whole = whole;
-  const StepPlan plan = Scheduler({.max_batch = 2, .max_step_rows = 100, .pages_total = 3}).plan(tight, 40);
+  const StepPlan plan = Scheduler({.max_batch = 2, .max_step_rows = 100, .pages_total = 3}).plan(tight, kPrefill).step;
   EXPECT_EQ(plan.pause, (std::vector<int32_t>{1}));
   EXPECT_EQ(plan.rows, (std::vector<Rows>{{0, 10, 95, true}}));
 }
@@ -121,15 +165,16 @@ TEST(Scheduler, DraftsGetTheRowsAndPagesThatAreLeft) {
   states[0].n_drafts = 4;
   states[1].n_drafts = 3;
   states[2].n_drafts = 5;  // still reading its prompt
-  EXPECT_EQ(Scheduler(kLimits).plan(states, 40).rows,
+  EXPECT_EQ(Scheduler(kLimits).plan(states, kPrefill).step.rows,
             (std::vector<Rows>{{0, 100, 105, true, 4}, {1, 62, 66, true, 3}, {2, 0, 40, false}}));
-  EXPECT_EQ(Scheduler(kLimits).plan(states, 40).n_decode_rows, 9);
+  EXPECT_EQ(Scheduler(kLimits).plan(states, kPrefill).step.n_decode_rows, 9);
   // Rows for 2 of the drafts only.
-  EXPECT_EQ(Scheduler({.max_batch = 8, .max_step_rows = 44, .pages_total = 1000}).plan(states, 40).rows,
+  EXPECT_EQ(Scheduler({.max_batch = 8, .max_step_rows = 44, .pages_total = 1000}).plan(states, kPrefill).step.rows,
             (std::vector<Rows>{{0, 100, 103, true, 2}, {1, 62, 63, true}, {2, 0, 40, false}}));
   // No page for the second one's drafts beyond slot 63: nobody pauses for them.
   states.pop_back();
-  const StepPlan tight = Scheduler({.max_batch = 8, .max_step_rows = 512, .pages_total = 6}).plan(states, 40);
+  const StepPlan tight =
+      Scheduler({.max_batch = 8, .max_step_rows = 512, .pages_total = 6}).plan(states, kPrefill).step;
   EXPECT_EQ(tight.rows, (std::vector<Rows>{{0, 100, 105, true, 4}, {1, 62, 64, true, 1}}));
   EXPECT_TRUE(tight.pause.empty());
 }
@@ -139,10 +184,10 @@ TEST(Scheduler, PausedSequencesResumeInOrderWhenTheirPagesFit) {
   std::vector<SequenceState> states{active(0, 129, 128), active(1, 129, 0), active(2, 40, 0)};
   states[0].n_reserved = 256;
   states[1].active = states[2].active = false;
-  EXPECT_TRUE(scheduler.plan(states, 40).resume.empty());  // 8 + 5 > 10, and the last does not overtake
+  EXPECT_TRUE(scheduler.plan(states, kPrefill).step.resume.empty());  // 8 + 5 > 10, and the last does not overtake
   EXPECT_FALSE(scheduler.admits(states, 1));
   states[0].n_reserved = 129;
-  EXPECT_EQ(scheduler.plan(states, 40).resume, (std::vector<int32_t>{1}));
+  EXPECT_EQ(scheduler.plan(states, kPrefill).step.resume, (std::vector<int32_t>{1}));
 }
 
 TEST(Scheduler, AdmitsByBatchAndReservedPages) {
@@ -168,11 +213,14 @@ class Simulation {
     const Scheduler scheduler(limits_);
     for (int step = 0; (to_come_ > 0 || !states_.empty()) && step < 100000; ++step) {
       come(scheduler);
-      const int64_t budget = 1 + below(30);
-      const StepPlan plan = scheduler.plan(states_, budget);
-      check(plan, budget);
+      const bool is_open = std::ranges::any_of(states_, [](const SequenceState& s) { return s.pass_end > 0; });
+      const PrefillRows prefill{.beside_decode = 1 + below(30),
+                                .alone = 1 + below(limits_.max_step_rows),
+                                .behind = is_open ? 0 : below(2) * (1 + below(60))};
+      const Plans plans = scheduler.plan(states_, prefill);
+      check(plans, prefill, is_open);
       if (::testing::Test::HasFatalFailure()) return;
-      apply(plan);
+      apply(plans);
     }
     ASSERT_TRUE(states_.empty()) << "some sequence never ended";
   }
@@ -218,19 +266,39 @@ class Simulation {
         s.whole, [&](const auto& image) { return image.begin <= s.n_computed && s.n_computed + 1 < image.end; });
   }
 
-  void check(const StepPlan& plan, int64_t budget) {
-    std::vector<SequenceState> after = states_;
-    for (const int32_t i : plan.pause) after[static_cast<size_t>(i)].active = false;
-    for (const int32_t i : plan.pause) after[static_cast<size_t>(i)].n_computed = 0;
-    for (const int32_t i : plan.resume) after[static_cast<size_t>(i)].active = true;
+  void check(const Plans& plans, const PrefillRows& prefill, bool is_open) {
+    after_ = states_;
+    for (const int32_t i : plans.step.pause) {
+      SequenceState& s = after_[static_cast<size_t>(i)];
+      ASSERT_EQ(s.pass_end, 0) << "the pass that is open needs its pages";
+      s.active = false;
+      s.n_computed = 0;
+    }
+    for (const int32_t i : plans.step.resume) after_[static_cast<size_t>(i)].active = true;
     std::set<int32_t> planned;
+    check(plans.step, plans.step.n_decode_rows > 0 ? prefill.beside_decode : prefill.alone, planned);
+    check(plans.behind, prefill.behind, planned);
+    ASSERT_EQ(plans.behind.n_decode_rows, 0);
+    int64_t pages = 0;
+    for (const SequenceState& s : after_) pages += s.active ? pages_for(std::max(s.n_computed, s.pass_end)) : 0;
+    ASSERT_LE(pages, limits_.pages_total);
+    const bool can_run = std::ranges::any_of(states_, [](const SequenceState& s) { return !s.blocked; });
+    ASSERT_EQ(plans.step.rows.empty() && plans.behind.rows.empty() && !is_open, !can_run && !is_open)
+        << "the engine would stand still";
+    for (const Rows& rows : plans.behind.rows) {
+      SequenceState& s = after_[static_cast<size_t>(rows.sequence)];
+      s.pass_end = std::exchange(s.n_computed, rows.begin);
+    }
+  }
+
+  void check(const StepPlan& plan, int64_t budget, std::set<int32_t>& planned) {
     int64_t n_decode = 0;
     int64_t n_rows = 0;
     bool has_image = false;
     for (const Rows& rows : plan.rows) {
       ASSERT_TRUE(planned.insert(rows.sequence).second);
-      SequenceState& s = after[static_cast<size_t>(rows.sequence)];
-      ASSERT_TRUE(s.active && !s.blocked);
+      SequenceState& s = after_[static_cast<size_t>(rows.sequence)];
+      ASSERT_TRUE(s.active && !s.blocked && s.pass_end == 0);
       ASSERT_EQ(rows.begin, s.n_computed);
       ASSERT_LT(rows.begin, rows.end);
       ASSERT_LE(rows.end - rows.n_drafts, s.n_tokens);
@@ -245,20 +313,15 @@ class Simulation {
     ASSERT_LE(n_rows, limits_.max_step_rows);
     ASSERT_EQ(plan.n_decode_rows, n_decode);
     ASSERT_EQ(plan.n_prefill_rows, n_rows - n_decode);
-    if (n_decode > 0 && !has_image) {
+    if (!has_image) {
       ASSERT_LE(plan.n_prefill_rows, budget);
     }
-    int64_t pages = 0;
-    for (const SequenceState& s : after) pages += s.active ? pages_for(s.n_computed) : 0;
-    ASSERT_LE(pages, limits_.pages_total);
-    const bool can_run = std::ranges::any_of(states_, [](const SequenceState& s) { return !s.blocked; });
-    ASSERT_EQ(plan.rows.empty(), !can_run) << "the engine would stand still";
-    after_ = std::move(after);
   }
 
-  void apply(const StepPlan& plan) {
+  void apply(const Plans& plans) {
     states_ = after_;
-    for (const Rows& rows : plan.rows) {
+    if (below(3) == 0) end_pass();
+    for (const Rows& rows : plans.step.rows) {
       SequenceState& s = states_[static_cast<size_t>(rows.sequence)];
       const int64_t n_right = below(rows.n_drafts + 1);
       s.n_computed -= rows.n_drafts - n_right;
@@ -269,6 +332,14 @@ class Simulation {
       if (states_[i].n_tokens < ends_[i]) continue;
       states_.erase(states_.begin() + static_cast<std::ptrdiff_t>(i));
       ends_.erase(ends_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+
+  void end_pass() {
+    for (SequenceState& s : states_) {
+      if (s.pass_end == 0) continue;
+      s.n_computed = std::exchange(s.pass_end, 0);
+      if (s.n_computed == s.n_tokens) ++s.n_tokens;
     }
   }
 
@@ -291,12 +362,18 @@ TEST(Scheduler, APlanNeverExceedsItsBudgetsAndEverySequenceEnds) {
 
 TEST(StepTimes, FillsTheStepUpToTheTarget) {
   StepTimes times;
-  EXPECT_EQ(times.prefill_rows_beside_decode(), StepTimes::kFirstPrefillRows);
+  EXPECT_EQ(times.prefill_rows().beside_decode, StepTimes::kFirstPrefillRows);
+  EXPECT_EQ(times.prefill_rows().behind, StepTimes::kFirstPassRows);
   for (int i = 0; i < 100; ++i) {
     times.add(4, 0, 10.0);
     times.add(4, 20, 10.0 + 20 * 0.5);
   }
-  EXPECT_NEAR(static_cast<double>(times.prefill_rows_beside_decode()), (50.0 - 10.0) / 0.5, 1.0);
+  EXPECT_NEAR(static_cast<double>(times.prefill_rows().beside_decode), (45.0 - 10.0) / 0.5, 1.0);
+  EXPECT_NEAR(static_cast<double>(times.prefill_rows().alone), 45.0 / 0.5, 1.0);
+  times.add_part(100, 20.0);
+  EXPECT_NEAR(static_cast<double>(times.prefill_rows().behind), (45.0 - 10.0) / 0.2, 1.0);
+  EXPECT_EQ(times.step_ms(), 50.0);
+  EXPECT_EQ(times.prefill_rows().in_some_steps, 4 * times.prefill_rows().beside_decode);
 }
 
 TEST(StepTimes, ASlowModelMayTakeTwiceAsLong) {
@@ -305,21 +382,25 @@ TEST(StepTimes, ASlowModelMayTakeTwiceAsLong) {
     times.add(1, 0, 200.0);
     times.add(0, 512, 512 * 4.0);
   }
-  EXPECT_NEAR(static_cast<double>(times.prefill_rows_beside_decode()), 200.0 / 4.0, 1.0);
+  EXPECT_NEAR(static_cast<double>(times.prefill_rows().beside_decode), (360.0 - 200.0) / 4.0, 1.0);
+  EXPECT_EQ(times.step_ms(), 400.0);
 }
 
 TEST(StepTimes, NeverStarvesPromptsAndShrugsOffOneBadSample) {
   StepTimes times;
   times.add(1, 0, 1000.0);
   times.add(0, 64, 64 * 1000.0);
-  EXPECT_EQ(times.prefill_rows_beside_decode(), StepTimes::kMinPrefillRows);
+  times.add_part(64, 64 * 1000.0);
+  EXPECT_EQ(times.prefill_rows().beside_decode, StepTimes::kMinPrefillRows);
+  EXPECT_EQ(times.prefill_rows().behind, StepTimes::kMinPassRows);
+  EXPECT_EQ(times.prefill_rows().in_some_steps, 0) << "not even one row fits";
   StepTimes disturbed;
   for (int i = 0; i < 20; ++i) {
     disturbed.add(1, 0, 10.0);
     disturbed.add(0, 100, 100.0);
   }
   disturbed.add(0, 100, 1e6);
-  EXPECT_GT(disturbed.prefill_rows_beside_decode(), 30);
+  EXPECT_GT(disturbed.prefill_rows().beside_decode, 25);
 }
 
 }  // namespace

@@ -50,6 +50,34 @@ class StepsOfPass final : public StagedWork {
   std::span<const Step> steps_;
 };
 
+// Units of attention in one part of a pass: some milliseconds where the context is long.
+constexpr int64_t kPartUnits = 2;  // per worker
+
+// Chunks [first, first + n) of a stage of a step; of all its stages when n is 0.
+struct Part {
+  int64_t step = 0;
+  int64_t phase = 0;
+  int64_t first = 0;
+  int64_t n = 0;
+};
+
+class ChunksOfStage final : public StagedWork {
+ public:
+  ChunksOfStage(const Pass& pass, const Step& step, const Part& part) : pass_(pass), step_(step), part_(part) {}
+
+  int64_t n_stages() const override { return 1; }
+  int64_t n_chunks(int64_t) const override { return part_.n; }
+  void run_chunk(int64_t, int64_t chunk, int worker) const override {
+    std::visit([&](const auto& work) { cpu::run_chunk(work, pass_, part_.phase, part_.first + chunk, worker); },
+               step_.work);
+  }
+
+ private:
+  const Pass& pass_;
+  const Step& step_;
+  const Part& part_;
+};
+
 class CpuExecutable final : public Executable {
  public:
   CpuExecutable(const tensor::Program& program, const CompileOptions& options, const kernels::Isa& isa,
@@ -76,25 +104,9 @@ class CpuExecutable final : public Executable {
   }
 
   void run(const tensor::Batch& batch, const RunOutputs& outputs, const Observer* observer) override {
-    T9_CHECK(batch.n_rows() <= options_.max_rows && batch.n_outputs() <= batch.n_rows());
-    T9_CHECK(batch.n_outputs() <= options_.max_outputs);
     if (batch.n_rows() == 0) return;
-    if (tiles_ != nullptr && tiles_->n_made() != n_made_) use_tiles();
-    split_rows(batch);
-    trial_.begin(batch, sequence_rows_);
     const Plan& plan = observer == nullptr ? fused_ : traced_;
-    const Pass pass{.plan = plan,
-                    .isa = isa_,
-                    .batch = batch,
-                    .outputs = outputs,
-                    .cells = cells_.data(),
-                    .workers = workers_,
-                    .sequence_rows = sequence_rows_,
-                    .row_blocks = row_blocks_,
-                    .attention_groups = attention_groups_,
-                    .window_groups = window_groups_,
-                    .span_states = span_state_floats(),
-                    .trial = trial_};
+    const Pass pass = open_pass(plan, batch, outputs);
     if (observer == nullptr) {
       pool_.run(StepsOfPass(pass, plan.steps));
       return;
@@ -107,6 +119,30 @@ class CpuExecutable final : public Executable {
     }
   }
 
+  // A part is a step, or some units of attention: what a step takes of these grows with the context.
+  int64_t begin_parts(const tensor::Batch& batch) override {
+    const Pass pass = open_pass(fused_, batch, {});
+    parts_.clear();
+    for (int64_t i = 0; i < std::ssize(fused_.steps); ++i) {
+      if (const auto* attention = std::get_if<AttentionStep>(&fused_.steps[static_cast<size_t>(i)].work)) {
+        for (int64_t phase = 0; phase < kPhases; ++phase) add_parts(i, phase, n_chunks(*attention, pass, phase));
+      } else {
+        parts_.push_back({.step = i});
+      }
+    }
+    return std::ssize(parts_);
+  }
+  void run_part(const tensor::Batch& batch, const RunOutputs& outputs, int64_t index) override {
+    const Pass pass = open_pass(fused_, batch, outputs);
+    const Part& part = parts_[static_cast<size_t>(index)];
+    const Step& step = fused_.steps[static_cast<size_t>(part.step)];
+    if (part.n > 0) {
+      pool_.run(ChunksOfStage(pass, step, part));
+    } else {
+      pool_.run(StepsOfPass(pass, {&step, 1}));
+    }
+  }
+
   void replay(const tensor::StateView& states, std::span<const int64_t> n_rows) override {
     trial_.replay(states, n_rows, isa_, pool_, workers_);
   }
@@ -114,6 +150,33 @@ class CpuExecutable final : public Executable {
   double waited_s() const override { return pool_.waited_s(); }
 
  private:
+  Pass open_pass(const Plan& plan, const tensor::Batch& batch, const RunOutputs& outputs) {
+    T9_CHECK(batch.n_rows() <= options_.max_rows && batch.n_outputs() <= batch.n_rows());
+    T9_CHECK(batch.n_outputs() <= options_.max_outputs);
+    if (tiles_ != nullptr && tiles_->n_made() != n_made_) use_tiles();
+    split_rows(batch);
+    trial_.begin(batch, sequence_rows_);
+    return {.plan = plan,
+            .isa = isa_,
+            .batch = batch,
+            .outputs = outputs,
+            .cells = cells_.data(),
+            .workers = workers_,
+            .sequence_rows = sequence_rows_,
+            .row_blocks = row_blocks_,
+            .attention_groups = attention_groups_,
+            .window_groups = window_groups_,
+            .span_states = span_state_floats(),
+            .trial = trial_};
+  }
+
+  void add_parts(int64_t step, int64_t phase, int64_t n_chunks) {
+    const int64_t n = kPartUnits * pool_.n_workers();
+    for (int64_t first = 0; first < n_chunks; first += n) {
+      parts_.push_back({.step = step, .phase = phase, .first = first, .n = std::min(n, n_chunks - first)});
+    }
+  }
+
   void request_tiles() {
     for (const tensor::WeightId id : product_weights(program_)) {
       requested_.push_back(weights_.views[static_cast<size_t>(id)]);
@@ -204,6 +267,7 @@ class CpuExecutable final : public Executable {
   std::vector<std::vector<AttentionGroup>> attention_groups_;
   std::vector<AttentionGroup> window_groups_;
   TrialRows trial_;
+  std::vector<Part> parts_;  // of the pass that is run in parts
 };
 
 }  // namespace

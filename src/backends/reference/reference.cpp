@@ -207,16 +207,18 @@ class ReferenceExecutable final : public Executable {
       : bound_(std::move(bound)), recurrent_(find_recurrent_layers(bound_.program)) {}
 
   void run(const tensor::Batch& batch, const RunOutputs& outputs, const Observer* observer) override {
-    T9_CHECK(batch.n_rows() <= bound_.options.max_rows);
-    T9_CHECK(batch.n_outputs() <= bound_.options.max_outputs);
-    T9_CHECK(outputs.logits.rows >= batch.n_outputs());
-    const Pass pass(bound_, batch, outputs);
+    const Pass pass = open_pass(batch, outputs);
     begin_trial(batch);
     for (const tensor::Op& op : bound_.program.ops) {
       const ValueId made = std::visit(pass, op);
       if (bound_.options.max_trial_rows > 0) keep_rows(op, pass);
       if (observer != nullptr && made != kNone) (*observer)(made, pass.view(made));
     }
+  }
+
+  int64_t begin_parts(const tensor::Batch&) override { return std::ssize(bound_.program.ops); }
+  void run_part(const tensor::Batch& batch, const RunOutputs& outputs, int64_t part) override {
+    std::visit(open_pass(batch, outputs), bound_.program.ops[static_cast<size_t>(part)]);
   }
 
   void replay(const tensor::StateView& states, std::span<const int64_t> n_rows) override {
@@ -235,6 +237,13 @@ class ReferenceExecutable final : public Executable {
   }
 
  private:
+  Pass open_pass(const tensor::Batch& batch, const RunOutputs& outputs) {
+    T9_CHECK(batch.n_rows() <= bound_.options.max_rows);
+    T9_CHECK(batch.n_outputs() <= bound_.options.max_outputs);
+    T9_CHECK(outputs.logits.rows >= batch.n_outputs());
+    return Pass(bound_, batch, outputs);
+  }
+
   void begin_trial(const tensor::Batch& batch) {
     sequences_.assign(batch.sequences.begin(), batch.sequences.end());
     for (int32_t s = 0; s < batch.states.n_sequences; ++s) {
