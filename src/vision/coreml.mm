@@ -21,6 +21,26 @@ std::unexpected<Error> failure(ErrorCode code, const char* what, NSError* error)
   return fail(code, fmt::format("Core ML: {}: {}", what, text_of(error.localizedDescription)));
 }
 
+template <class T>
+struct Outcome {
+  T* value = nil;
+  NSError* error = nil;
+};
+
+// Waits for what `begin` hands to the block that it is given.
+template <class T>
+Outcome<T> wait_for(void (^begin)(void (^)(T*, NSError*))) {
+  __block Outcome<T> outcome;
+  dispatch_semaphore_t done = dispatch_semaphore_create(0);
+  begin(^(T* value, NSError* error) {
+    outcome.value = value;
+    outcome.error = error;
+    dispatch_semaphore_signal(done);
+  });
+  dispatch_semaphore_wait(done, DISPATCH_TIME_FOREVER);
+  return outcome;
+}
+
 MLModelConfiguration* neural_engine() {
   MLModelConfiguration* configuration = [[MLModelConfiguration alloc] init];
   configuration.computeUnits = MLComputeUnitsCPUAndNeuralEngine;
@@ -106,32 +126,26 @@ void count_products(MLComputePlan* plan, Residency& residency) {
 
 Result<void> add_residency(NSURL* compiled, Residency& residency) {
   if (@available(macOS 14.4, *)) {
-    __block MLComputePlan* plan = nil;
-    __block NSError* failed = nil;
-    dispatch_semaphore_t done = dispatch_semaphore_create(0);
-    [MLComputePlan loadContentsOfURL:compiled
-                       configuration:neural_engine()
-                   completionHandler:^(MLComputePlan* loaded, NSError* error) {
-                     plan = loaded;
-                     failed = error;
-                     dispatch_semaphore_signal(done);
-                   }];
-    dispatch_semaphore_wait(done, DISPATCH_TIME_FOREVER);
-    if (plan == nil) return failure(ErrorCode::kInvalidInput, "plan", failed);
-    count_products(plan, residency);
+    const auto plan = wait_for<MLComputePlan>(^(void (^done)(MLComputePlan*, NSError*)) {
+      [MLComputePlan loadContentsOfURL:compiled configuration:neural_engine() completionHandler:done];
+    });
+    if (plan.value == nil) return failure(ErrorCode::kInvalidInput, "plan", plan.error);
+    count_products(plan.value, residency);
     return {};
   }
   return fail(ErrorCode::kUnsupported, "Core ML: where networks run is told from macOS 14.4 on");
 }
 
 Result<BucketNetwork> open_bucket(const std::string& path, const Bucket& bucket, Residency& residency) {
+  const auto compiled = wait_for<NSURL>(^(void (^done)(NSURL*, NSError*)) {
+    [MLModel compileModelAtURL:[NSURL fileURLWithPath:string_of(path)] completionHandler:done];
+  });
+  if (compiled.value == nil) return failure(ErrorCode::kInvalidInput, bucket.coreml.c_str(), compiled.error);
   NSError* error = nil;
-  NSURL* compiled = [MLModel compileModelAtURL:[NSURL fileURLWithPath:string_of(path)] error:&error];
-  if (compiled == nil) return failure(ErrorCode::kInvalidInput, bucket.coreml.c_str(), error);
-  MLModel* model = [MLModel modelWithContentsOfURL:compiled configuration:neural_engine() error:&error];
-  auto network = std::make_unique<CoreMlNetwork>(compiled, model);
+  MLModel* model = [MLModel modelWithContentsOfURL:compiled.value configuration:neural_engine() error:&error];
+  auto network = std::make_unique<CoreMlNetwork>(compiled.value, model);
   if (model == nil) return failure(ErrorCode::kInvalidInput, bucket.coreml.c_str(), error);
-  T9_TRY_VOID(add_residency(compiled, residency));
+  T9_TRY_VOID(add_residency(compiled.value, residency));
   return BucketNetwork{.n_patches = bucket.n_patches, .network = std::move(network)};
 }
 

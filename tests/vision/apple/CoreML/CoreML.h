@@ -36,7 +36,7 @@ typedef enum : NSInteger { MLMultiArrayDataTypeFloat32 = 0x10000 | 32 } MLMultiA
 - (instancetype)initWithDictionary:(NSDictionary<NSString*, id>*)dictionary error:(NSError**)error;
 @end
 @interface MLModel : NSObject
-+ (NSURL*)compileModelAtURL:(NSURL*)url error:(NSError**)error;
++ (void)compileModelAtURL:(NSURL*)url completionHandler:(void (^)(NSURL* compiled, NSError* error))handler;
 + (instancetype)modelWithContentsOfURL:(NSURL*)url
                          configuration:(MLModelConfiguration*)configuration
                                  error:(NSError**)error;
