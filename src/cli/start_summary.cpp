@@ -69,10 +69,10 @@ void print_start_summary(const ServedModel& served, const ServeOptions& options,
              "Try:\n  curl -N {}/v1/chat/completions -d '{{\"stream\":true,\"messages\":"
              "[{{\"role\":\"user\",\"content\":\"Hello!\"}}]}}'\n\n",
              TEMPO9_VERSION, served.name, info.architecture, human_count(info.n_parameters), human_bytes(file_bytes),
-             main_dtype(*served.file), describe_context(served, options, context_length), describe_images(options, served),
-             served.backend->description(), options.max_batch, human_bytes(file_bytes),
-             human_bytes(static_cast<double>(served.engine_options.memory_bytes)), describe_cache(served),
-             describe_disk(served), url, url);
+             main_dtype(*served.file), describe_context(served, options, context_length),
+             describe_images(options, served), served.backend->description(), options.max_batch,
+             human_bytes(file_bytes), human_bytes(static_cast<double>(served.engine_options.memory_bytes)),
+             describe_cache(served), describe_disk(served), url, url);
 }
 
 }  // namespace tempo9::cli
