@@ -12,7 +12,8 @@ typedef signed char BOOL;
 @protocol NSObject
 - (BOOL)isKindOfClass:(Class)aClass;
 @end
-__attribute__((objc_root_class)) @interface NSObject<NSObject>
+__attribute__((objc_root_class))
+@interface NSObject<NSObject>
 + (instancetype)alloc;
 - (instancetype)init;
 + (Class)class;
