@@ -14,7 +14,12 @@
 namespace tempo9::vision {
 namespace {
 
-Projector tiny(const char* type) { return *Projector::read(*gguf::File::parse(TinyProjector(type).bytes(), "tiny")); }
+// Small images stay small.
+Projector tiny(const char* type) {
+  auto projector = Projector::read(*gguf::File::parse(TinyProjector(type).bytes(), "tiny"));
+  projector->spec.min_pixels = 0;
+  return *std::move(projector);
+}
 
 Patches patches_of(const TowerSpec& spec, int32_t width, int32_t height, int64_t n_rows) {
   const Image image = make_sample_image(width, height, 2);
@@ -85,7 +90,6 @@ TEST(CompiledTowers, ArePaddedToTheirBucketAndWatched) {
   int n_small = 0, n_large = 0;
   const auto make = [&](size_t n_small_values) {
     Projector projector = tiny("qwen2vl_merger");
-    projector.spec.min_pixels = 0;
     std::vector<Bucket> buckets = *make_buckets(projector.spec);
     limit_to_buckets(buckets, projector.spec);
     std::vector<BucketNetwork> networks;
