@@ -100,7 +100,10 @@ std::optional<OllamaModel> read_model(const fs::path& store, const fs::path& man
   const uintmax_t bytes = fs::file_size(model.blob, error);
   model.is_missing = static_cast<bool>(error);
   model.bytes = error ? 0 : bytes;
-  model.has_projector = find_layer(*manifest, kProjectorLayer) != nullptr;
+  if (const Json* projector = find_layer(*manifest, kProjectorLayer)) {
+    model.has_projector = true;
+    if (const auto name = blob_name(*projector)) model.projector = store / "blobs" / *name;
+  }
   return model;
 }
 

@@ -16,12 +16,13 @@
 namespace tempo9::cli {
 
 struct OllamaModel {
-  std::string name;             // "qwen3:8b"; outside registry.ollama.ai/library "host/namespace/model:tag"
-  std::filesystem::path blob;   // the weights: a GGUF file
-  uint64_t bytes = 0;           // of the blob as it is on disk; 0 when it is missing
-  uint64_t declared_bytes = 0;  // what the manifest says
-  bool is_missing = false;      // no such blob: the pull was interrupted, or it was deleted
-  bool has_projector = false;   // the model has a layer for images, which tempo9 does not load
+  std::string name;                      // "qwen3:8b"; outside registry.ollama.ai/library "host/namespace/model:tag"
+  std::filesystem::path blob;            // the weights: a GGUF file
+  uint64_t bytes = 0;                    // of the blob as it is on disk; 0 when it is missing
+  uint64_t declared_bytes = 0;           // what the manifest says
+  bool is_missing = false;               // no such blob: the pull was interrupted, or it was deleted
+  bool has_projector = false;            // the model has a layer for images, which tempo9 does not load
+  std::filesystem::path projector = {};  // its blob; empty when the manifest's digest is none
 
   bool is_truncated() const { return !is_missing && bytes < declared_bytes; }
 };

@@ -35,10 +35,13 @@ Source file_source(const std::string& gguf) {
 }
 
 // A blob's name says nothing, so it is loaded through a link that has the model's.
-Result<Source> ollama_source(const std::string& name) {
-  T9_TRY(found, find_ollama_model(ollama_store_path(), name));
-  if (found.has_projector) {
-    spdlog::info("event=projector_left_out what=\"{} can look at images; tempo9 needs --tower for that\"", found.name);
+Result<Source> ollama_source(const ServeOptions& options) {
+  T9_TRY(found, find_ollama_model(ollama_store_path(), options.ollama));
+  if (found.has_projector && options.tower.empty()) {
+    spdlog::info(
+        "event=projector_left_out projector={} what=\"{} can look at images; tempo9 needs --tower for that, a folder "
+        "that `tempo9 tower export` makes of the projector\"",
+        found.projector.string(), found.name);
   }
   const std::filesystem::path folder = cache_folder("ollama");
   if (folder.empty()) return Source{found.blob.string(), found.name};
@@ -51,7 +54,7 @@ Result<Source> ollama_source(const std::string& name) {
 Result<Source> find_source(const ServeOptions& options) {
   Source source = file_source(options.gguf);
   if (!options.ollama.empty()) {
-    T9_TRY(found, ollama_source(options.ollama));
+    T9_TRY(found, ollama_source(options));
     source = std::move(found);
   }
   if (!options.name.empty()) source.name = options.name;

@@ -34,6 +34,7 @@ struct ServedModel {
   chat::ChatFormat chat_format;
   std::unique_ptr<backends::Backend> backend;
   engine::EngineOptions engine_options;
+  std::string tower = {};  // where images are looked at, for people; empty without --tower
 };
 
 // Errors name what is wrong with the file, the flags or the store, and the way out.

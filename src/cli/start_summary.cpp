@@ -46,8 +46,8 @@ std::string describe_context(const ServedModel& served, const ServeOptions& opti
   return fmt::format("{} tokens (--max-length {} clamped to what the model declares)", trained, options.max_length);
 }
 
-std::string describe_images(const ServeOptions& options) {
-  return options.tower.empty() ? "" : fmt::format("  images   looked at by {}\n", options.tower);
+std::string describe_images(const ServeOptions& options, const ServedModel& served) {
+  return options.tower.empty() ? "" : fmt::format("  images   looked at by {} ({})\n", options.tower, served.tower);
 }
 
 }  // namespace
@@ -69,10 +69,10 @@ void print_start_summary(const ServedModel& served, const ServeOptions& options,
              "Try:\n  curl -N {}/v1/chat/completions -d '{{\"stream\":true,\"messages\":"
              "[{{\"role\":\"user\",\"content\":\"Hello!\"}}]}}'\n\n",
              TEMPO9_VERSION, served.name, info.architecture, human_count(info.n_parameters), human_bytes(file_bytes),
-             main_dtype(*served.file), describe_context(served, options, context_length), describe_images(options),
-             served.backend->description(), options.max_batch, human_bytes(file_bytes),
-             human_bytes(static_cast<double>(served.engine_options.memory_bytes)), describe_cache(served),
-             describe_disk(served), url, url);
+             main_dtype(*served.file), describe_context(served, options, context_length),
+             describe_images(options, served), served.backend->description(), options.max_batch,
+             human_bytes(file_bytes), human_bytes(static_cast<double>(served.engine_options.memory_bytes)),
+             describe_cache(served), describe_disk(served), url, url);
 }
 
 }  // namespace tempo9::cli

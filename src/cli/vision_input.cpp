@@ -45,6 +45,7 @@ Result<VisionInput> open_vision(const ServeOptions& options, ServedModel& served
   const size_t cache_bytes = std::min(kMostCacheBytes, budget / kCacheShare);
   budget -= cache_bytes;
   served.engine_options.takes_images = true;
+  served.tower = opened.encoder->description();
   opened.service =
       std::make_unique<vision::ImageService>(*opened.encoder, vision::ImageServiceOptions{.cache_bytes = cache_bytes});
   opened.input.emplace(server::ImageInput{*opened.service, std::move(markup)});

@@ -35,6 +35,8 @@ class ImageEncoder {
   virtual int64_t embedding_cols() const = 0;
   // Tells towers apart: equal pixels under equal identities give equal rows. Part of the prefix cache's keys.
   virtual const std::string& identity() const = 0;
+  // Where it runs, for people: "cpu: AMX with AVX-512 VNNI, 1 thread of its own". May be empty.
+  virtual std::string description() const { return {}; }
 
   // Blocks until done; may be called from several threads, which then wait for each other. kCancelled soon after
   // `stop` is requested.

@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/thread_pool.h"
 #include "vision/buckets.h"
+#include "vision/coreml.h"
 #include "vision/executor.h"
 #include "vision/gates.h"
 #include "vision/projector.h"
@@ -101,16 +103,14 @@ Json to_json(const std::vector<BucketGate>& gates) {
   return list;
 }
 
-// The tower as it lies in `folder` against the projector in plain floats.
-Result<Json> run_gates(Projector source, const TowerMeta& meta, const fs::path& weights, const ExportOptions& options) {
-  const int n_threads = options.n_threads > 0 ? options.n_threads : n_usable_cores();
-  T9_TRY(exported, Projector::open(weights.string()));
-  set_limits(meta, exported.spec);
-  set_limits(meta, source.spec);
-  T9_TRY(executor, make_cpu_executor(std::move(exported), {.n_threads = n_threads}));
+int n_threads_of(const ExportOptions& options) { return options.n_threads > 0 ? options.n_threads : n_usable_cores(); }
+
+// A tower as `executor` runs it against `source` in plain floats.
+Result<Json> run_gates(Projector source, std::unique_ptr<Executor> executor, const TowerMeta& meta,
+                       const ExportOptions& options) {
   const Residency residency = executor->residency();
   T9_TRY_VOID(check_residency(residency));
-  T9_TRY(exact_executor, make_cpu_executor(std::move(source), {.n_threads = n_threads, .is_exact = true}));
+  T9_TRY(exact_executor, make_cpu_executor(std::move(source), {.n_threads = n_threads_of(options), .is_exact = true}));
   const TowerSpec& spec = exact_executor->spec();
   const auto tower = make_encoder(std::move(executor), meta.buckets, "tower");
   const auto exact = make_encoder(std::move(exact_executor), meta.buckets, "exact", true);
@@ -125,12 +125,26 @@ Result<Json> run_gates(Projector source, const TowerMeta& meta, const fs::path& 
   return report;
 }
 
+// The tower as it lies in its folder.
+Result<Projector> open_exported(const fs::path& folder, const TowerMeta& meta) {
+  T9_TRY(projector, Projector::open((folder / kWeightsFile).string()));
+  set_limits(meta, projector.spec);
+  return projector;
+}
+
+bool has_packages(const TowerMeta& meta) {
+  return std::ranges::all_of(meta.buckets, [](const Bucket& bucket) { return !bucket.coreml.empty(); });
+}
+
 Result<Json> export_into(const std::string& path, const fs::path& folder, const ExportOptions& options) {
   T9_TRY(projector, Projector::open(path));
   const fs::path weights = folder / kWeightsFile;
   T9_TRY_VOID(write_weights(projector, options.weights, weights.string()));
   T9_TRY(meta, describe(path, projector.spec, weights, options));
-  T9_TRY(gates, run_gates(std::move(projector), meta, weights, options));
+  T9_TRY(exported, open_exported(folder, meta));
+  T9_TRY(executor, make_cpu_executor(std::move(exported), {.n_threads = n_threads_of(options)}));
+  set_limits(meta, projector.spec);
+  T9_TRY(gates, run_gates(std::move(projector), std::move(executor), meta, options));
   T9_TRY_VOID(write_meta(folder.string(), meta, gates));
   return gates;
 }
@@ -144,6 +158,18 @@ Result<Json> export_tower(const std::string& projector, const std::string& folde
   T9_TRY(partial, PartialFolder::create(wanted));
   T9_TRY(gates, export_into(projector, partial.path(), options));
   T9_TRY_VOID(partial.keep());
+  return gates;
+}
+
+Result<Json> check_tower(const std::string& folder, const ExportOptions& options) {
+  T9_TRY(meta, read_meta(folder));
+  T9_TRY(source, open_exported(folder, meta));
+  T9_TRY(projector, open_exported(folder, meta));
+  const bool is_coreml = has_coreml() && has_packages(meta);
+  T9_TRY(executor, is_coreml ? make_coreml_executor(std::move(projector), folder, meta)
+                             : make_cpu_executor(std::move(projector), {.n_threads = n_threads_of(options)}));
+  T9_TRY(gates, run_gates(std::move(source), std::move(executor), meta, options));
+  if (is_coreml) T9_TRY_VOID(keep_coreml_gates(folder, gates));
   return gates;
 }
 

@@ -27,4 +27,9 @@ struct ExportOptions {
 Result<nlohmann::ordered_json> export_tower(const std::string& projector, const std::string& folder,
                                             const ExportOptions& options);
 
+// The gates again, of a tower as it runs here, against its own weights in plain floats. Where there is Core ML and the
+// folder has its packages, they are what is checked, and are used from then on. Of `options` only the threads and the
+// third gate count. Errors: those of Tower::open and of the gates.
+Result<nlohmann::ordered_json> check_tower(const std::string& folder, const ExportOptions& options);
+
 }  // namespace tempo9::vision

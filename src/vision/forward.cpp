@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "vision/positions.h"
 
 namespace tempo9::vision {
 namespace {
@@ -84,7 +85,7 @@ class Forward {
 
   Result<std::vector<float>> run() {
     embed();
-    make_rotations();
+    rotations_ = make_rotations(spec_, patches_);
     auto extra = spec_.deepstack.begin();
     for (size_t i = 0; i < spec_.blocks.size() && !arithmetic_.is_stopped(); ++i) {
       attention(spec_.blocks[i]);
@@ -157,64 +158,17 @@ class Forward {
     apply(spec_.patch_embed, pixels, x_.view);
     if (spec_.positions == PositionTable::kNone) return;
     arithmetic_.for_rows(n_, [&](IndexRange rows) {
-      for (int64_t r = rows.begin; r < rows.end; ++r) add_position(r);
+      for (int64_t r = rows.begin; r < rows.end; ++r) add_position(spec_, patches_, r, x_.view.row(r));
     });
   }
 
-  void add_row_of_table(int64_t index, float weight, float* x) const {
-    const float* row = spec_.position_table.data() + index * spec_.width;
-    for (int64_t c = 0; c < spec_.width; ++c) x[c] += weight * row[c];
-  }
-
-  void add_position(int64_t r) {
-    const int64_t y = patches_.y[static_cast<size_t>(r)], x = patches_.x[static_cast<size_t>(r)];
-    float* row = x_.view.row(r);
-    if (spec_.positions == PositionTable::kPerAxis) {
-      add_row_of_table(std::min(x, spec_.position_rows - 1), 1.0f, row);
-      add_row_of_table(spec_.position_rows + std::min(y, spec_.position_rows - 1), 1.0f, row);
-      return;
-    }
-    const Between vertical = between(y, patches_.grid.height * spec_.merge);
-    const Between horizontal = between(x, patches_.grid.width * spec_.merge);
-    for (const auto& [table_y, weight_y] : vertical) {
-      for (const auto& [table_x, weight_x] : horizontal) {
-        if (weight_y * weight_x != 0.0f)
-          add_row_of_table(table_y * spec_.position_rows + table_x, weight_y * weight_x, row);
-      }
-    }
-  }
-
-  // Two rows of the table and how much of each: the corners of the grids coincide.
-  using Between = std::array<std::pair<int64_t, float>, 2>;
-  Between between(int64_t i, int64_t n) const {
-    const int64_t last = spec_.position_rows - 1;
-    const double at = n == 1 ? 0.0 : static_cast<double>(i * last) / static_cast<double>(n - 1);
-    const auto floor = static_cast<int64_t>(at);
-    const auto above = static_cast<float>(at - static_cast<double>(floor));
-    return {{{floor, 1.0f - above}, {std::min(floor + 1, last), above}}};
-  }
-
   // --- Blocks
-
-  void make_rotations() {
-    const auto n_pairs = static_cast<int64_t>(spec_.rotary.size());
-    cosines_.resize(static_cast<size_t>(n_ * n_pairs));
-    sines_.resize(cosines_.size());
-    for (int64_t r = 0; r < n_; ++r) {
-      for (int64_t i = 0; i < n_pairs; ++i) {
-        const RotaryPair& pair = spec_.rotary[static_cast<size_t>(i)];
-        const int32_t position = (pair.axis == 0 ? patches_.y : patches_.x)[static_cast<size_t>(r)];
-        cosines_[static_cast<size_t>(r * n_pairs + i)] = static_cast<float>(std::cos(position * pair.frequency));
-        sines_[static_cast<size_t>(r * n_pairs + i)] = static_cast<float>(std::sin(position * pair.frequency));
-      }
-    }
-  }
 
   void rotate(int64_t r, float* head) const {
     const size_t begin = static_cast<size_t>(r) * spec_.rotary.size();
     for (size_t i = 0; i < spec_.rotary.size(); ++i) {
       const RotaryPair& pair = spec_.rotary[i];
-      const float cosine = cosines_[begin + i], sine = sines_[begin + i];
+      const float cosine = rotations_.cosines[begin + i], sine = rotations_.sines[begin + i];
       const float a = head[pair.first], b = head[pair.second];
       head[pair.first] = a * cosine - b * sine;
       head[pair.second] = a * sine + b * cosine;
@@ -341,7 +295,7 @@ class Forward {
   Rows gate_;
   const IndexRange all_rows_;
   Rows out_;
-  std::vector<float> cosines_, sines_;
+  Rotations rotations_;
 };
 
 }  // namespace

@@ -6,8 +6,10 @@
 #include <chrono>
 #include <exception>
 
+#include "base/low_priority.h"
 #include "base/sha256.h"
 #include "vision/decode/decode.h"
+#include "vision/low_priority_threads.h"
 
 namespace tempo9::vision {
 namespace {
@@ -132,6 +134,7 @@ ImageServiceStats ImageService::stats() const {
 }
 
 void ImageService::run(std::stop_token stop) {
+  lower_priority_of_this_thread(kImageNice);
   while (true) {
     std::list<Job>::iterator job;
     {

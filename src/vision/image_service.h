@@ -44,8 +44,8 @@ struct ImageServiceStats {
   double encode_s = 0.0;  // time that encoding took, reading the file included
 };
 
-// One thread encodes, one image after another, in the order in which they were asked for. All methods may be called
-// from any thread.
+// One thread encodes, one image after another, in the order in which they were asked for; it yields to others, since
+// decoding and scaling a large picture are work too. All methods may be called from any thread.
 class ImageService {
  public:
   // `encoder` outlives the service.

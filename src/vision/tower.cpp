@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "vision/buckets.h"
+#include "vision/coreml.h"
 #include "vision/executor.h"
 #include "vision/projector.h"
 #include "vision/tower_encoder.h"
@@ -32,9 +33,12 @@ Result<std::unique_ptr<ImageEncoder>> open_checked(const std::string& folder, co
   projector.spec.min_pixels = options.min_pixels.value_or(meta.min_pixels);
   projector.spec.max_pixels = meta.max_pixels;
   limit_to_buckets(meta.buckets, projector.spec);
-  std::string identity = fmt::format("tower:{}:{}:{}:{}", kTowerVersion, meta.weights_digest, projector.spec.min_pixels,
-                                     projector.spec.max_pixels);
-  T9_TRY(executor, make_cpu_executor(std::move(projector), {.n_threads = options.n_threads, .isa = options.isa}));
+  const bool is_coreml = has_coreml() && meta.has_checked_coreml && options.isa.empty();
+  std::string identity = fmt::format("tower:{}:{}:{}:{}{}", kTowerVersion, meta.weights_digest,
+                                     projector.spec.min_pixels, projector.spec.max_pixels, is_coreml ? ":coreml" : "");
+  T9_TRY(executor, is_coreml
+                       ? make_coreml_executor(std::move(projector), folder, meta)
+                       : make_cpu_executor(std::move(projector), {.n_threads = options.n_threads, .isa = options.isa}));
   return make_encoder(std::move(executor), meta.buckets, std::move(identity));
 }
 

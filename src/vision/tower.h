@@ -18,6 +18,8 @@ struct TowerOptions {
   std::optional<int64_t> min_pixels = {};
 };
 
+// On a Mac a folder whose Core ML packages passed `tempo9 tower check` runs on the Neural Engine, and on the CPU when
+// an instruction set is asked for; elsewhere packages are left out.
 class Tower {
  public:
   // `folder` is the one that holds tower_meta.json. Versions, sizes and digests are checked, which reads all weights.

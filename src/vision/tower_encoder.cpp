@@ -30,6 +30,10 @@ class TowerEncoder final : public ImageEncoder {
 
   int64_t embedding_cols() const override { return spec().embedding_cols(); }
   const std::string& identity() const override { return identity_; }
+  std::string description() const override {
+    const Residency residency = executor_->residency();
+    return fmt::format("{}: {}", residency.executor, residency.detail);
+  }
 
   Result<ImageEmbeddings> encode(const Image& image, std::stop_token stop) override {
     T9_TRY(grid, grid_of(image.width, image.height));

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
-#include <cmath>
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -113,7 +113,8 @@ Result<std::vector<Bucket>> parse_buckets(const Json* array) {
     Bucket bucket{.name = fields.text("name"),
                   .n_patches = fields.number("patches", 1, kMaxPatches),
                   .n_tokens = fields.number("tokens", 1),
-                  .n_pixels = fields.number("pixels", 1)};
+                  .n_pixels = fields.number("pixels", 1),
+                  .coreml = element.contains("coreml") ? fields.text("coreml") : ""};
     T9_TRY_VOID(fields.status());
     if (!buckets.empty() && buckets.back().n_patches >= bucket.n_patches) {
       return fail(ErrorCode::kInvalidInput, "buckets are not in ascending order");
@@ -121,6 +122,27 @@ Result<std::vector<Bucket>> parse_buckets(const Json* array) {
     buckets.push_back(std::move(bucket));
   }
   return buckets;
+}
+
+// A name in the tower's folder and nowhere else.
+bool is_package_name(const std::string& name) {
+  return name.ends_with(".mlpackage") && name.find('/') == std::string::npos && !name.starts_with('.');
+}
+
+// Of packages that scripts/tower-coreml made.
+Result<void> parse_coreml(const Json& json, TowerMeta& meta) {
+  if (!json.contains("coreml")) return {};
+  Fields fields(json["coreml"], "coreml");
+  const std::string digest = fields.text("weights_digest");
+  T9_TRY_VOID(fields.status());
+  if (digest != meta.weights_digest) {
+    return fail(ErrorCode::kInvalidInput,
+                "coreml: its packages were made for other weights; run scripts/tower-coreml "
+                "again");
+  }
+  const auto has_package = [](const Bucket& bucket) { return !bucket.coreml.empty(); };
+  meta.has_checked_coreml = fields.find("gates") != nullptr && std::ranges::all_of(meta.buckets, has_package);
+  return {};
 }
 
 Result<TowerMeta> parse_meta(const Json& json) {
@@ -138,6 +160,7 @@ Result<TowerMeta> parse_meta(const Json& json) {
   T9_TRY_VOID(fields.status());
   T9_TRY(buckets, parse_buckets(fields.find("buckets")));
   meta.buckets = std::move(buckets);
+  T9_TRY_VOID(parse_coreml(json, meta));
   return meta;
 }
 
@@ -159,11 +182,38 @@ Result<void> check_weights(const fs::path& folder, const TowerMeta& meta) {
                           kWeightsFile, kMetaFile, digest, meta.weights_digest));
 }
 
+Result<void> check_packages(const fs::path& folder, const TowerMeta& meta) {
+  for (const Bucket& bucket : meta.buckets) {
+    std::error_code error;
+    if (bucket.coreml.empty()) continue;
+    if (!is_package_name(bucket.coreml)) {
+      return fail(ErrorCode::kInvalidInput,
+                  fmt::format("{}: bucket {}: \"{}\" is no package's name", kMetaFile, bucket.name, bucket.coreml));
+    }
+    if (!fs::is_directory(folder / bucket.coreml, error)) {
+      return fail(ErrorCode::kNotFound, fmt::format("{} is missing beside {}", bucket.coreml, kMetaFile));
+    }
+  }
+  return {};
+}
+
+Result<void> write_json(const fs::path& folder, const Json& json) {
+  const fs::path path = folder / kMetaFile, partial = folder / (std::string(kMetaFile) + ".partial");
+  std::ofstream file(partial, std::ios::binary | std::ios::trunc);
+  file << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+  file.close();
+  std::error_code error;
+  if (file) fs::rename(partial, path, error);
+  if (!file || error) return fail(ErrorCode::kIo, fmt::format("{}: can't be written", path.string()));
+  return {};
+}
+
 Result<TowerMeta> read_checked(const fs::path& folder) {
   T9_TRY(json, read_json(folder));
   auto meta = parse_meta(json);
   if (!meta) return fail(std::move(meta).error().context(kMetaFile));
   T9_TRY_VOID(check_weights(folder, *meta));
+  T9_TRY_VOID(check_packages(folder, *meta));
   return meta;
 }
 
@@ -195,17 +245,19 @@ Result<void> write_meta(const std::string& folder, const TowerMeta& meta, const 
                      {"embedding_cols", meta.embedding_cols},
                      {"buckets", std::move(buckets)},
                      {"gates", gates}};
-  const fs::path path = fs::path(folder) / kMetaFile;
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
-  if (!file.flush()) return fail(ErrorCode::kIo, fmt::format("{}: can't be written", path.string()));
-  return {};
+  return write_json(folder, json);
 }
 
 Result<TowerMeta> read_meta(const std::string& folder) {
   auto meta = read_checked(folder);
   if (!meta) return fail(std::move(meta).error().context(folder));
   return meta;
+}
+
+Result<void> keep_coreml_gates(const std::string& folder, const Json& gates) {
+  T9_TRY(json, read_json(folder));
+  json["coreml"]["gates"] = gates;
+  return write_json(folder, json);
 }
 
 }  // namespace tempo9::vision

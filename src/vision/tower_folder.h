@@ -22,6 +22,7 @@ struct Bucket {
   int64_t n_patches = 0;
   int64_t n_tokens = 0;  // of the language model
   int64_t n_pixels = 0;
+  std::string coreml = {};  // its Core ML package, a folder beside the weights; empty: none
 };
 
 struct TowerMeta {
@@ -34,6 +35,8 @@ struct TowerMeta {
   int64_t max_pixels = 0;    // larger ones down
   int64_t embedding_cols = 0;
   std::vector<Bucket> buckets;  // ascending
+  // Every bucket has a Core ML package, and they passed the gates on a Mac.
+  bool has_checked_coreml = false;
 };
 
 // XXH3 of 128 bits, as 32 lower-case hex digits.
@@ -44,5 +47,8 @@ Result<void> write_meta(const std::string& folder, const TowerMeta& meta, const 
 
 // With all checks that Tower::open promises; the files of the folder agree with what comes back.
 Result<TowerMeta> read_meta(const std::string& folder);
+
+// Keeps the report of the gates that the folder's Core ML packages passed; from then on they are used.
+Result<void> keep_coreml_gates(const std::string& folder, const nlohmann::ordered_json& gates);
 
 }  // namespace tempo9::vision

@@ -223,6 +223,10 @@ TEST_F(Instruments, TowersAreExportedAndLookAtImages) {
   EXPECT_GE(gates["buckets"][0]["min_cosine"], 0.98);
   EXPECT_LE(gates["end_to_end"]["mean_kl"], 0.02);
   EXPECT_EQ(run(make).exit_code, 1);  // it exists already
+  const Output checked = run("tower check " + path("tower") + " --model " + folder + "/model.gguf");
+  ASSERT_EQ(checked.exit_code, 0);
+  EXPECT_LE(Json::parse(checked.text)["gates"]["end_to_end"]["mean_kl"], 0.02);
+  EXPECT_EQ(run("tower check " + path("nothing")).exit_code, 1);
   const std::string look = "eval --gguf " + folder + "/model.gguf --expect " + folder + "/expect.json --tower ";
   const Output looked = run(look + path("tower") + " --image " + folder + "/image.png");
   ASSERT_EQ(looked.exit_code, 0);

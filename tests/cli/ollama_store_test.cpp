@@ -177,6 +177,7 @@ TEST_F(OllamaStore, AProjectorIsReported) {
   const auto models = read_ollama_store(store()).value();
   ASSERT_EQ(models.size(), 1U);
   EXPECT_TRUE(models[0].has_projector);
+  EXPECT_EQ(models[0].projector, fs::path(store()) / "blobs" / ("sha256-" + std::string(64, 'f')));
   EXPECT_NE(describe_ollama_models(models).find("--tower"), std::string::npos);
 }
 

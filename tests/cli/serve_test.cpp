@@ -170,7 +170,8 @@ TEST(Serve, AModelOfOllamasStoreHasItsNameAndIsReadThroughALink) {
   fs::copy_file(golden_model(), folder / "blobs" / ("sha256-" + digest));
   std::ofstream(library / "latest")
       << R"({"layers":[{"mediaType":"application/vnd.ollama.image.model","digest":"sha256:)" << digest
-      << R"(","size":10}]})";
+      << R"(","size":10},{"mediaType":"application/vnd.ollama.image.projector","digest":"sha256:)"
+      << std::string(64, '6') << R"("}]})";
   setenv("OLLAMA_MODELS", folder.c_str(), 1);
   Process process({"--ollama", "tiny", "--port", "0", "--threads", "1"});
   const uint16_t port = process.wait_port();
@@ -179,6 +180,12 @@ TEST(Serve, AModelOfOllamasStoreHasItsNameAndIsReadThroughALink) {
   const fs::path link = fs::path(std::getenv("XDG_CACHE_HOME")) / "tempo9/ollama/tiny-latest.gguf";
   EXPECT_EQ(fs::read_symlink(link), folder / "blobs" / ("sha256-" + digest));
   EXPECT_TRUE(fs::exists(link.parent_path().parent_path() / "graph/tiny-latest.gguf.graph"));
+  process.send(SIGTERM);
+  const std::string log = process.wait_end();
+  EXPECT_NE(log.find("projector=" + (folder / "blobs" / ("sha256-" + std::string(64, '6'))).string()),
+            std::string::npos)
+      << log;
+  EXPECT_NE(log.find("tiny:latest can look at images; tempo9 needs --tower"), std::string::npos) << log;
   fs::remove_all(folder);
 }
 

@@ -90,6 +90,29 @@ void expect_sound(const Bytes& bytes, std::string_view what) {
   EXPECT_EQ(image->rgb.size(), static_cast<size_t>(image->width) * static_cast<size_t>(image->height) * 3) << what;
 }
 
+std::vector<std::filesystem::path> damaged_files(const std::string& folder) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(testing::golden_path("images/damaged/" + folder))) {
+    files.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+// goldens/images/make_damaged.py says what is wrong with each.
+TEST(DamagedImages, TheCorpusIsRefusedOrRead) {
+  const auto refused = damaged_files("refused"), read = damaged_files("read");
+  EXPECT_GE(refused.size(), 40U);
+  for (const auto& file : refused) expect_refused(read_file(file), file.filename().string());
+  for (const auto& file : read) {
+    const auto image = decode_image(read_file(file));
+    ASSERT_TRUE(image.has_value()) << file.filename() << ": " << image.error().message();
+    EXPECT_LE(image->width, 13) << file.filename() << " was turned";
+    EXPECT_GE(image->width, image->height) << file.filename() << " was turned";
+    expect_sound(read_file(file), file.filename().string());
+  }
+}
+
 constexpr const char* kSources[] = {"rgb.png",  "interlaced.png", "palette.png", "baseline.jpg",  "progressive.jpg",
                                     "cmyk.jpg", "lossless.webp",  "lossy.webp",  "animated.webp", "plain.gif"};
 

@@ -105,6 +105,9 @@ TEST(Projector, WrongValuesAreNamed) {
                  "is_deepstack_layers");
   expect_refused(edited(bytes, with_value("clip.projector_type", gguf::Scalar(std::string("pixtral")))),
                  "\"pixtral\" is not implemented");
+  // Gemma 4 12B's, which has no transformer: what is known of its tensors is not enough.
+  expect_refused(edited(bytes, with_value("clip.projector_type", gguf::Scalar(std::string("gemma4uv")))),
+                 "\"gemma4uv\" is not implemented; these are: qwen3vl_merger");
   expect_refused(edited(bytes, with_value("general.architecture", gguf::Scalar(std::string("llama")))), "llama");
 }
 

@@ -11,6 +11,7 @@
 #include "support/data.h"
 #include "tiny_projector.h"
 #include "vision/buckets.h"
+#include "vision/coreml.h"
 #include "vision/export.h"
 #include "vision/gates.h"
 #include "vision/tower_encoder.h"
@@ -138,6 +139,45 @@ TEST_F(Towers, OfOtherVersionsAndDamagedOnesAreRefused) {
   expect_refused(path("tower"), "digest", ErrorCode::kInvalidInput);
 }
 
+// Packages for Core ML change nothing where there is none, and must be the tower's own.
+TEST_F(Towers, WithPackagesForAMacAreTowersStill) {
+  make_tower("qwen2vl_merger", {.max_pixels = 4096});
+  const auto plain = Tower::open(path("tower"), {.n_threads = 1});
+  ASSERT_TRUE(plain);
+  fs::create_directories(path("tower/b1024.mlpackage"));
+  Json with = meta();
+  with["buckets"][0]["coreml"] = "b1024.mlpackage";
+  with["coreml"] = {{"weights_digest", with["weights_digest"]}, {"gates", Json::object()}};
+  write_meta(with);
+  EXPECT_TRUE(read_meta(path("tower"))->has_checked_coreml);
+  if (!has_coreml()) {
+    const auto tower = Tower::open(path("tower"), {.n_threads = 1});
+    ASSERT_TRUE(tower) << tower.error().message();
+    EXPECT_EQ((*tower)->identity(), (*plain)->identity());
+    EXPECT_TRUE((*tower)->description().starts_with("cpu: ")) << (*tower)->description();
+    const auto gates = check_tower(path("tower"), {.n_threads = 1});
+    ASSERT_TRUE(gates.has_value()) << gates.error().message();
+    EXPECT_EQ((*gates)["residency"]["executor"], "cpu");
+    EXPECT_EQ(meta(), with) << "only a Mac adds its report";
+  }
+  ASSERT_TRUE(keep_coreml_gates(path("tower"), {{"kept", 1}}).has_value());
+  EXPECT_EQ(meta()["coreml"]["gates"]["kept"], 1);
+  const auto refuse = [&](const char* key, const char* value, const std::string& text, ErrorCode code) {
+    Json changed = with;
+    (std::string_view(key) == "coreml" ? changed["buckets"][0] : changed["coreml"])[key] = value;
+    write_meta(changed);
+    expect_refused(path("tower"), text, code);
+  };
+  refuse("weights_digest", "00", "made for other weights", ErrorCode::kInvalidInput);
+  refuse("coreml", "../tower/b1024.mlpackage", "no package's name", ErrorCode::kInvalidInput);
+  refuse("coreml", "weights.gguf", "no package's name", ErrorCode::kInvalidInput);
+  refuse("coreml", "lost.mlpackage", "lost.mlpackage is missing", ErrorCode::kNotFound);
+  Json unchecked = with;
+  unchecked["coreml"].erase("gates");
+  write_meta(unchecked);
+  EXPECT_FALSE(read_meta(path("tower"))->has_checked_coreml);
+}
+
 TEST_F(Towers, ThatFailAreNotWritten) {
   ASSERT_TRUE(TinyProjector("qwen2vl_merger").write(path("mmproj.gguf")));
   const auto refused = export_tower(path("mmproj.gguf"), path("tower"),
@@ -229,8 +269,8 @@ TEST(Buckets, ChangeNoRows) {
   const std::vector<std::byte> bytes =
       TinyProjector("qwen3vl_merger", {.width = 16, .ffn = 16, .blocks = 2, .heads = 1, .out = 16}).bytes();
   // 4 pixels a patch: an eighth of the usual sizes fills the buckets of 128 x 128 and 256 x 256 pixels.
-  const auto alone = exact_encoder(bytes, 4096, 1 << 15, false);
-  const auto padded = exact_encoder(bytes, 4096, 1 << 15, true);
+  const auto alone = exact_encoder(bytes, 4096, 1 << 16, false);
+  const auto padded = exact_encoder(bytes, 4096, 1 << 16, true);
   int n_refused = 0;
   for (const auto& [width, height] : kSizes) {
     const Image image = make_sample_image(width, height, 5);

@@ -20,6 +20,11 @@ std::unexpected<Error> jpeg_error(const Handle& handle) {
   return fail(ErrorCode::kInvalidInput, tjGetErrorStr2(handle.get()));
 }
 
+// A warning is a picture with a fault in it, such as stray bytes between segments; cameras write those.
+bool has_failed(const Handle& handle, int status) {
+  return status != 0 && tjGetErrorCode(handle.get()) != TJERR_WARNING;
+}
+
 // Files with four channels hold inverted ink, as Adobe's programs write it.
 void ink_to_rgb(std::span<const uint8_t> ink, std::span<uint8_t> rgb) {
   for (size_t i = 0; i < rgb.size() / 3; ++i) {
@@ -35,9 +40,8 @@ Result<Decoded> decode_jpeg(std::span<const uint8_t> bytes, const DecodeLimits& 
   if (!handle) return fail(ErrorCode::kInternal, "libjpeg-turbo has no memory");
   const auto n_bytes = static_cast<unsigned long>(bytes.size());  // the library's type
   int width = 0, height = 0, subsampling = 0, colours = 0;
-  if (tjDecompressHeader3(handle.get(), bytes.data(), n_bytes, &width, &height, &subsampling, &colours) != 0) {
-    return jpeg_error(handle);
-  }
+  const int head = tjDecompressHeader3(handle.get(), bytes.data(), n_bytes, &width, &height, &subsampling, &colours);
+  if (has_failed(handle, head)) return jpeg_error(handle);
   T9_TRY_VOID(check_sides(width, height, limits));
   T9_TRY(markers, read_jpeg_markers(bytes));
   const int64_t n_pixels = int64_t{width} * height;
@@ -49,8 +53,7 @@ Result<Decoded> decode_jpeg(std::span<const uint8_t> bytes, const DecodeLimits& 
   std::vector<uint8_t> pixels(static_cast<size_t>(n_pixels) * (has_ink ? 4 : 3));
   const int status = tjDecompress2(handle.get(), bytes.data(), n_bytes, pixels.data(), width, 0, height,
                                    has_ink ? TJPF_CMYK : TJPF_RGB, TJFLAG_LIMITSCANS);
-  // A warning is a picture with a fault in it, such as stray bytes between segments; cameras write those.
-  if (status != 0 && tjGetErrorCode(handle.get()) != TJERR_WARNING) return jpeg_error(handle);
+  if (has_failed(handle, status)) return jpeg_error(handle);
   Decoded decoded{.image = {.width = width, .height = height}, .orientation = markers.orientation};
   if (has_ink) {
     decoded.image.rgb.resize(static_cast<size_t>(n_pixels) * 3);
