@@ -1,7 +1,5 @@
 #include "base/thread_pool.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <chrono>
 #include <fstream>
@@ -9,6 +7,9 @@
 
 #include "base/check.h"
 
+#ifdef __linux__
+#include <sched.h>
+#endif
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -43,16 +44,19 @@ double measure_pause_us() {
   return std::max(best, 1e-3);
 }
 
+#ifdef __linux__
 // The lowest-numbered hardware thread on the core of `cpu`, which the kernel lists first ("0,32" or "0-1").
 int first_sibling(int cpu) {
   std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list");
   int first = cpu;
   return file >> first ? first : cpu;
 }
+#endif
 
 }  // namespace
 
 int n_usable_cores() {
+#ifdef __linux__
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
@@ -62,6 +66,9 @@ int n_usable_cores() {
   }
   std::ranges::sort(cores);
   return std::max<int>(1, static_cast<int>(std::ranges::unique(cores).begin() - cores.begin()));
+#else
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+#endif
 }
 
 // stage_ as fields: from the top 16 bits of stage, 24 of chunks, 24 of chunks taken. The last field can run past the
