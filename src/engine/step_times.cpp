@@ -7,17 +7,20 @@ namespace {
 
 // Follows a change within some ten steps.
 constexpr double kWeight = 0.1;
+// Who else computes, such as an image's tower, only makes a step longer: when it has ended, that is to be forgotten.
+constexpr double kFallingWeight = 0.5;
 // A step that took many times longer was most likely disturbed by another process. It counts, but only so much.
 constexpr double kMaxRatio = 3.0;
 // A pass of prompts alone tells the price of a row only when reading the weights is a small part of it.
 constexpr int64_t kManyRows = 32;
 constexpr double kEnough = 1e6;  // rows, beyond any step
 
-void average_in(std::optional<double>& average, double sample) {
+void average_in(std::optional<double>& average, double sample, double falling_weight = kWeight) {
   if (!average) {
     average = sample;
   } else {
-    *average += kWeight * (std::min(sample, kMaxRatio * *average) - *average);
+    const double weight = sample < *average ? falling_weight : kWeight;
+    *average += weight * (std::min(sample, kMaxRatio * *average) - *average);
   }
 }
 
@@ -25,7 +28,7 @@ void average_in(std::optional<double>& average, double sample) {
 
 void StepTimes::add(int64_t decode_rows, int64_t prefill_rows, double ms) {
   if (prefill_rows == 0) {
-    average_in(decode_ms_, ms);
+    average_in(decode_ms_, ms, kFallingWeight);
   } else if (decode_rows == 0) {
     if (prefill_rows >= kManyRows) average_in(row_ms_, ms / static_cast<double>(prefill_rows));
   } else if (decode_ms_) {

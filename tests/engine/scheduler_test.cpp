@@ -386,6 +386,16 @@ TEST(StepTimes, ASlowModelMayTakeTwiceAsLong) {
   EXPECT_EQ(times.step_ms(), 400.0);
 }
 
+TEST(StepTimes, WhatDisturbedDecodingIsForgottenWhenItEnds) {
+  StepTimes times;
+  for (int i = 0; i < 100; ++i) times.add(1, 0, 85.0);
+  EXPECT_NEAR(times.step_ms(), 170.0, 1.0);
+  times.add(1, 0, 48.0);
+  EXPECT_LT(times.step_ms(), 3 * 48.0);
+  for (int i = 0; i < 5; ++i) times.add(1, 0, 48.0);
+  EXPECT_NEAR(times.step_ms(), 96.0, 3.0);
+}
+
 TEST(StepTimes, NeverStarvesPromptsAndShrugsOffOneBadSample) {
   StepTimes times;
   times.add(1, 0, 1000.0);
