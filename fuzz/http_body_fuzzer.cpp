@@ -33,7 +33,8 @@ struct World {
   server::WorkerPool workers{1};
   grammar::GrammarCache grammars{4};
   server::ResponseStore responses{4, 1 << 20};
-  server::App app{context, workers, grammars, responses, {}};
+  server::Activity activity;
+  server::App app{context, workers, grammars, responses, activity, {}};
 };
 
 }  // namespace
