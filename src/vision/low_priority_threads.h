@@ -12,11 +12,10 @@
 namespace tempo9::vision {
 
 // Steps of nice, each a weight of 1 / 1.25. With two decoding threads and one of the tower on two cores (a Xeon with
-// AMX, 2B shape, one stream, 512 x 512 pixels) encoding takes 1.2 times as long as alone at 1 step, 1.4 at 3, 1.7 at
-// 7, 2.3 at 9; decoding keeps 0.56, 0.61, 0.69 and 0.75 of its rate meanwhile. An image may take twice as long and
-// decoding is to keep half, the reading of the image's prompt included; the engine also takes its measure for slices of
-// that prompt from how long decoding took beside the image.
-inline constexpr int kImageNice = 7;
+// AMX, 2B shape, one stream, 512 x 512 pixels) an image takes 1.6 times as long as alone at 5 steps and 2.3 at 7;
+// decoding keeps 0.61 and 0.71 of its rate meanwhile. An image may take twice as long and decoding is to keep half, the
+// reading of the image's prompt included.
+inline constexpr int kImageNice = 5;
 
 class LowPriorityThreads {
  public:
