@@ -33,6 +33,7 @@ TEST(Serve, SaysInOneLineWhatIsWrongAndTheWayOut) {
   const std::string empty = folder + "/empty.gguf";
   std::ofstream(empty).close();
   setenv("OLLAMA_MODELS", (folder + "/none").c_str(), 1);
+  setenv("XDG_CACHE_HOME", (folder + "/cache").c_str(), 1);  // a graph of an older build would be a line more
   for (const BadUse& use : std::vector<BadUse>{
            {{}, 2, "no model given; try 'tempo9 --gguf FILE'"},
            {{"--prot", "1", golden_model()}, 2, "unknown flag --prot; did you mean --port?"},
