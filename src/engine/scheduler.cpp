@@ -39,9 +39,9 @@ class Planner {
     std::vector<int32_t> prompts = prompts_in_turn(in_step);
     std::vector<int32_t> long_ones;
     if (prefill_.behind > 0 || std::ranges::any_of(states_, is_in_pass)) {
-      const int64_t is_short = decodes ? std::max(in_step, prefill_.in_some_steps) : in_step;
+      const int64_t longest = decodes ? std::max(in_step, prefill_.in_some_steps) : in_step;
       const auto rest =
-          std::ranges::stable_partition(prompts, [&](int32_t i) { return n_to_stop(state(i)) <= is_short; });
+          std::ranges::stable_partition(prompts, [&](int32_t i) { return n_to_stop(state(i)) <= longest; });
       long_ones.assign(rest.begin(), rest.end());
       prompts.erase(rest.begin(), rest.end());
     }
@@ -120,6 +120,7 @@ class Planner {
     indices.erase(std::ranges::find_if(indices, [&](int32_t i) { return is_in_pass(state(i)); }), indices.end());
     return indices;
   }
+
   void plan_prefills(std::span<const int32_t> prompts, int64_t budget, StepPlan& plan) {
     for (const int32_t i : prompts) {
       if (budget <= 0) return;

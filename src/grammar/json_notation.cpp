@@ -1,8 +1,8 @@
-#include "base/utf8.h"
 #include "grammar/notation.h"
 
 #include <algorithm>
 
+#include "base/utf8.h"
 #include "grammar/free_text.h"
 
 namespace tempo9::grammar {

@@ -5,7 +5,6 @@
 #include "base/utf8.h"
 
 namespace tempo9::grammar {
-namespace {}  // namespace
 
 NodeId Notation::call(NodeId from, RuleId rule) {
   const NodeId to = builder_.add_node();

@@ -106,7 +106,8 @@ class CpuExecutable final : public Executable {
   void run(const tensor::Batch& batch, const RunOutputs& outputs, const Observer* observer) override {
     if (batch.n_rows() == 0) return;
     const Plan& plan = observer == nullptr ? fused_ : traced_;
-    const Pass pass = open_pass(plan, batch, outputs);
+    begin(batch);
+    const Pass pass = view_pass(plan, batch, outputs);
     if (observer == nullptr) {
       pool_.run(StepsOfPass(pass, plan.steps));
       return;
@@ -121,7 +122,8 @@ class CpuExecutable final : public Executable {
 
   // A part is a step, or some units of attention: what a step takes of these grows with the context.
   int64_t begin_parts(const tensor::Batch& batch) override {
-    const Pass pass = open_pass(fused_, batch, {});
+    begin(batch);
+    const Pass pass = view_pass(fused_, batch, {});
     parts_.clear();
     for (int64_t i = 0; i < std::ssize(fused_.steps); ++i) {
       if (const auto* attention = std::get_if<AttentionStep>(&fused_.steps[static_cast<size_t>(i)].work)) {
@@ -133,7 +135,7 @@ class CpuExecutable final : public Executable {
     return std::ssize(parts_);
   }
   void run_part(const tensor::Batch& batch, const RunOutputs& outputs, int64_t index) override {
-    const Pass pass = open_pass(fused_, batch, outputs);
+    const Pass pass = view_pass(fused_, batch, outputs);
     const Part& part = parts_[static_cast<size_t>(index)];
     const Step& step = fused_.steps[static_cast<size_t>(part.step)];
     if (part.n > 0) {
@@ -150,12 +152,15 @@ class CpuExecutable final : public Executable {
   double waited_s() const override { return pool_.waited_s(); }
 
  private:
-  Pass open_pass(const Plan& plan, const tensor::Batch& batch, const RunOutputs& outputs) {
+  // What all parts of a pass share.
+  void begin(const tensor::Batch& batch) {
     T9_CHECK(batch.n_rows() <= options_.max_rows && batch.n_outputs() <= batch.n_rows());
     T9_CHECK(batch.n_outputs() <= options_.max_outputs);
     if (tiles_ != nullptr && tiles_->n_made() != n_made_) use_tiles();
     split_rows(batch);
     trial_.begin(batch, sequence_rows_);
+  }
+  Pass view_pass(const Plan& plan, const tensor::Batch& batch, const RunOutputs& outputs) {
     return {.plan = plan,
             .isa = isa_,
             .batch = batch,

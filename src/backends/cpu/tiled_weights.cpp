@@ -2,13 +2,9 @@
 
 #include <algorithm>
 
+#include "base/low_priority.h"
 #include "base/mapped_file.h"
 #include "kernels/tiles.h"
-
-#ifdef __linux__
-#include <sys/resource.h>
-#include <unistd.h>
-#endif
 
 namespace tempo9::backends::cpu {
 namespace {
@@ -20,11 +16,7 @@ constexpr int64_t kPieceBytes = 1 << 20;
 uint64_t reserved_memory_bytes() { return usable_memory_bytes() / 16; }
 
 // The kernels of a running step come first, but they must not starve this thread either: it makes them faster.
-void lower_priority() {
-#ifdef __linux__
-  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 10);
-#endif
-}
+constexpr int kTilingNice = 10;
 
 tensor::WeightView tiled_view(const tensor::WeightView& source, const Buffer& memory) {
   tensor::WeightView view = source;
@@ -91,7 +83,7 @@ void TiledWeights::wait() const {
 }
 
 void TiledWeights::work() {
-  lower_priority();
+  lower_priority_of_this_thread(kTilingNice);
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
