@@ -65,16 +65,16 @@ Connection::Connection(Socket socket, const ConnectionContext& context)
       deadline_(socket_.get_executor()) {}
 
 void Connection::drain() {
+  draining_ = true;
   asio::post(socket_.get_executor(), [self = shared_from_this()] {
-    self->draining_ = true;
     if (self->is_idle_) self->socket_.cancel();
   });
 }
 
 void Connection::abort() {
+  draining_ = true;
+  aborting_ = true;
   asio::post(socket_.get_executor(), [self = shared_from_this()] {
-    self->draining_ = true;
-    self->aborting_ = true;
     if (self->is_idle_) self->socket_.cancel();
     self->wake();
   });

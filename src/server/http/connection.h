@@ -7,6 +7,7 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -99,8 +100,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool timed_out_ = false;
   bool probe_due_ = false;  // the client has closed its side: find out whether it still listens
   bool gone_ = false;
-  bool draining_ = false;
-  bool aborting_ = false;
+
+  // Set by any thread, at once: an answer whose head is written after drain() says that the connection closes, also
+  // when the strand was busy meanwhile.
+  std::atomic<bool> draining_ = false;
+  std::atomic<bool> aborting_ = false;
 };
 
 }  // namespace tempo9::server::http
