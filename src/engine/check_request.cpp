@@ -69,6 +69,19 @@ Result<void> check_stops(const std::vector<std::string>& stops) {
   return {};
 }
 
+Result<void> check_thought_limit(const ThoughtLimit& limit, int64_t n_vocab) {
+  if (limit.end.empty()) return {};
+  if (limit.max_tokens < 0) return invalid("thought_limit", "a thought must be allowed 0 tokens or more");
+  if (limit.close.empty()) return invalid("thought_limit", "a thought needs a closing mark");
+  if (!limit.is_open && limit.open.empty()) return invalid("thought_limit", "a thought needs an opening mark");
+  for (const int32_t id : limit.end) {
+    if (id < 0 || id >= n_vocab) {
+      return invalid("thought_limit", fmt::format("token id {} is not in the vocabulary of {}", id, n_vocab));
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<void> check_request(const Request& request, int64_t context_length, int64_t n_vocab, const ImageLimits& images) {
@@ -76,6 +89,7 @@ Result<void> check_request(const Request& request, int64_t context_length, int64
   T9_TRY_VOID(check_images(request.images, std::ssize(request.prompt), images));
   T9_TRY_VOID(check_sampling(request.sampling, n_vocab));
   T9_TRY_VOID(check_stops(request.stop));
+  T9_TRY_VOID(check_thought_limit(request.thought_limit, n_vocab));
   if (request.constraint.grammar && request.ignore_end) {
     return invalid("ignore_end", "an answer that a grammar holds ends where the grammar does");
   }

@@ -196,6 +196,7 @@ class EngineThread final : public Engine {
   EnergyMeter* const energy_;  // null: not counted
   StepTimes times_;
   SamplerScratch scratch_;
+  grammar::TokenMask only_forced_{model_.info.n_vocab};
   std::vector<std::unique_ptr<Sequence>> sequences_;  // admitted, in order
   uint64_t n_admitted_ = 0;
   ServiceStats counted_;  // published to stats_ after each step
@@ -234,6 +235,8 @@ std::unique_ptr<Sequence> EngineThread::make_sequence(Request request) {
       control_texts.push_back({id, tokenizer_.piece(id, /*special=*/true)});
     constraint.emplace(std::move(request.constraint), grammar_tokens(), std::move(control_texts));
   }
+  std::optional<Thought> thought;
+  if (!request.thought_limit.end.empty()) thought.emplace(std::move(request.thought_limit));
   std::vector<int32_t> keys = cache_keys(request.prompt, request.images);
   return std::make_unique<Sequence>(Sequence{.id = std::move(request.id),
                                              .route = std::move(request.route),
@@ -254,6 +257,7 @@ std::unique_ptr<Sequence> EngineThread::make_sequence(Request request) {
                                              .end = {},
                                              .ended = false,
                                              .constraint = std::move(constraint),
+                                             .thought = std::move(thought),
                                              .sampler = std::move(sampler),
                                              .output = Output(std::move(request.stop), request.logprobs),
                                              .events = std::make_shared<EventQueue>(waker_),
@@ -511,6 +515,12 @@ Result<Sampled> EngineThread::sample(Sequence& sequence, std::span<float> logits
     T9_TRY(mask, sequence.constraint->allowed_tokens());
     allowed = mask;
   }
+  const auto forced = sequence.thought ? sequence.thought->forced() : std::nullopt;
+  if (forced && (!allowed || allowed->has(*forced))) {
+    only_forced_.clear();
+    only_forced_.set(*forced);
+    allowed = &only_forced_;
+  }
   return sequence.sampler.sample(logits, sequence.tokens, allowed, scratch_);
 }
 
@@ -552,6 +562,7 @@ void EngineThread::add_token(Sequence& sequence, std::span<float> logits) {
   if (sequence.constraint && !sequence.constraint->accept(piece)) {
     return end(sequence, fail(ErrorCode::kInternal, "a token that the grammar allowed does not fit it"));
   }
+  if (sequence.thought) sequence.thought->accept(sampled->token, piece);
   const bool stopped = sequence.output.add(sampled->token, piece, std::move(sampled->info));
   if (stopped) return end(sequence, FinishReason::kStop);
   if (sequence.constraint && sequence.constraint->is_complete()) return end(sequence, FinishReason::kStop);

@@ -33,6 +33,16 @@ struct Constraint {
   bool allows_control = false;
 };
 
+// Ends a thought that gets too long (spec tool-calling 9): once it has max_tokens tokens and its last character is
+// whole, `end` is written into the answer, whatever the model would write, as far as the constraint allows it.
+struct ThoughtLimit {
+  int64_t max_tokens = 0;
+  bool is_open = false;  // the prompt has opened the thought; else the answer begins with `open`, or has none
+  std::string open;
+  std::string close;
+  std::vector<int32_t> end;  // empty: there is no limit
+};
+
 // An image in a prompt: rows that stand in the place of height * width tokens, row after row (spec models 13).
 struct PromptImage {
   int64_t begin = 0;  // of those tokens, whose ids do not matter
@@ -54,6 +64,7 @@ struct Request {
   SamplingParams sampling;
   std::vector<std::string> stop;  // matched on the text; the match is not part of the answer
   Constraint constraint;
+  ThoughtLimit thought_limit = {};
   bool logprobs = false;
   int32_t top_logprobs = 0;
   std::vector<int32_t> shown_control;  // control tokens whose text is part of the answer; few

@@ -15,6 +15,7 @@
 #include "engine/prompt_images.h"
 #include "engine/sampler/sampler.h"
 #include "engine/speculation/sequence_speculation.h"
+#include "engine/thought.h"
 #include "kv/cache.h"
 
 namespace tempo9::engine {
@@ -56,6 +57,7 @@ struct Sequence {
   bool ended = false;  // its last event was posted
 
   std::optional<ConstraintState> constraint;
+  std::optional<Thought> thought;  // when it has a limit
   Sampler sampler;
   Output output;
   std::shared_ptr<EventQueue> events;

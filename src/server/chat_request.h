@@ -63,12 +63,13 @@ struct ChatRequest {
   SamplingFields sampling_defaults;   // the dialect's own, where neither the client nor the model file says anything
   std::optional<int64_t> max_tokens;  // absent: to the end of the context
   std::vector<std::string> stop;
-  bool parallel_tool_calls = true;         // false: the answer ends after its first call
-  bool hide_reasoning = false;             // switched off, or not wanted: it is left out of the answer
-  bool omit_reasoning_text = false;        // the answer says that there was reasoning, and not what
-  bool requires_call = false;              // the answer is tool calls
-  std::string forced_tool;                 // with requires_call: of this tool only; empty: of any
-  std::vector<std::string> allowed_tools;  // only these can be called; empty: any
+  bool parallel_tool_calls = true;              // false: the answer ends after its first call
+  bool hide_reasoning = false;                  // switched off, or not wanted: it is left out of the answer
+  std::optional<int64_t> max_reasoning_tokens;  // then the reasoning is cut off
+  bool omit_reasoning_text = false;             // the answer says that there was reasoning, and not what
+  bool requires_call = false;                   // the answer is tool calls
+  std::string forced_tool;                      // with requires_call: of this tool only; empty: of any
+  std::vector<std::string> allowed_tools;       // only these can be called; empty: any
   std::optional<OutputSchema> output_schema;
   bool logprobs = false;
   int32_t top_logprobs = 0;

@@ -7,6 +7,7 @@
 
 #include "chat/images.h"
 #include "chat/prompt_tokens.h"
+#include "server/answer_syntax.h"
 #include "server/output_constraint.h"
 #include "server/truncation.h"
 
@@ -100,6 +101,20 @@ AnswerOptions answer_options(const ChatRequest& request, const chat::tools::Dial
           .hide_reasoning = request.hide_reasoning};
 }
 
+// What ends the reasoning when it gets longer than the client allows.
+Result<engine::ThoughtLimit> thought_limit(const ChatRequest& request, const AnswerBeginning& beginning,
+                                           const tokenizer::Tokenizer& tokenizer) {
+  const bool is_open = beginning.start == chat::tools::Start::kInReasoning;
+  if (!request.max_reasoning_tokens || (!is_open && !beginning.may_reason)) return engine::ThoughtLimit{};
+  T9_TRY(end, tokenizer.encode(beginning.dialect.reasoning_cut, {.parse_special = true}));
+  const grammar::ReasoningSyntax marks = answer_syntax(beginning.dialect.name).reasoning;
+  return engine::ThoughtLimit{.max_tokens = *request.max_reasoning_tokens,
+                              .is_open = is_open,
+                              .open = marks.open,
+                              .close = marks.close,
+                              .end = std::move(end)};
+}
+
 // A prompt, and what follows from it.
 struct Prompt {
   std::vector<int32_t> ids;
@@ -107,6 +122,7 @@ struct Prompt {
   std::vector<vision::SeenImage> seen;      // the same images
   AnswerOptions answer;
   engine::Constraint constraint;
+  engine::ThoughtLimit thought_limit;
 };
 
 // `begin` stands before the text, which then is not the beginning: without a BOS.
@@ -215,8 +231,9 @@ Result<Prompt> prepare_conversation(const ChatRequest& request, const App& app, 
       .start = answer.parser.start,
       .may_reason = context.chat_format.has_reasoning() && !ends_with(made->text, answer.dialect->reasoning_close)};
   T9_TRY(constraint, make_constraint(request, beginning, app.grammars));
-  return Prompt{std::move(made->ids), std::move(made->images), std::move(made->seen), std::move(answer),
-                std::move(constraint)};
+  T9_TRY(limit, thought_limit(request, beginning, context.tokenizer));
+  return Prompt{std::move(made->ids), std::move(made->images), std::move(made->seen),
+                std::move(answer),    std::move(constraint),   std::move(limit)};
 }
 
 // The model's text is the answer as it is: nothing is read out of it.
@@ -228,7 +245,7 @@ Result<Prompt> prepare_raw(const ChatRequest& request, const RawPrompt& raw, con
   T9_TRY(ids, encode_behind(raw.ids, rendered, context.tokenizer, context.engine.context_length(), is_cancelled));
   const AnswerBeginning beginning{.dialect = *chat::tools::find_dialect("generic")};
   T9_TRY(constraint, make_constraint(request, beginning, app.grammars));
-  return Prompt{std::move(ids), {}, {}, {}, std::move(constraint)};
+  return Prompt{std::move(ids), {}, {}, {}, std::move(constraint), {}};
 }
 
 Result<std::vector<Prompt>> prepare_prompts(const ChatRequest& request, const App& app, const Sender& sender,
@@ -260,6 +277,7 @@ Prepared finish(const ChatRequest& request, const Prompt& prompt, int64_t choice
                              .sampling = std::move(sampling),
                              .stop = is_raw ? request.stop : std::vector<std::string>(),
                              .constraint = prompt.constraint,
+                             .thought_limit = prompt.thought_limit,
                              .logprobs = request.logprobs,
                              .top_logprobs = request.top_logprobs,
                              .shown_control = app.marker_tokens,

@@ -162,6 +162,7 @@ class Speculation : public ::testing::TestWithParam<Case> {
     Request& penalised = add(first, 32);
     penalised.sampling = {.temperature = 0.5f, .repetition_penalty = 1.1f, .presence_penalty = 0.2f, .seed = 3};
     add(first, 24).stop = {std::string(tokenizer_->token_text(first[3])), "e"};
+    add(first, 24).thought_limit = {.max_tokens = 5, .is_open = true, .close = "</think>", .end = {first[2], first[0]}};
     return all;
   }
 

@@ -119,6 +119,28 @@ TEST_F(AnthropicTest, ThinkingIsSwitchedInTheTemplate) {
   EXPECT_EQ(tail(R"("thinking":{"type":"adaptive"},"output_config":{"effort":"max"})"), "Truehigh");
 }
 
+TEST_F(AnthropicTest, ABudgetEndsTheThinking) {
+  service_.answer_with({"x"});
+  const auto limit = [&](std::string_view fields) {
+    EXPECT_EQ(ask(message_body(fields)).status, 200) << fields;
+    return service_.next_stream()->request.thought_limit;
+  };
+  const std::string budget = R"("thinking":{"type":"enabled","budget_tokens":2000})";
+  EXPECT_TRUE(limit(budget).end.empty()) << "a model that cannot think";
+  use_template("{# <think> #}");
+  const engine::ThoughtLimit of_the_model = limit(budget);
+  EXPECT_EQ(of_the_model.max_tokens, 2000);
+  EXPECT_FALSE(of_the_model.is_open);
+  EXPECT_EQ(of_the_model.open, "<think>");
+  EXPECT_EQ(of_the_model.close, "</think>");
+  EXPECT_EQ(tokenizer_.decode(of_the_model.end, true), "\n</think>\n\n");
+  EXPECT_TRUE(limit(R"("thinking":{"type":"adaptive","budget_tokens":2000})").end.empty());
+  EXPECT_TRUE(limit(R"("thinking":{"type":"enabled"})").end.empty());
+  EXPECT_TRUE(limit("").end.empty());
+  use_template("{# <think> #}", "<think>\n");
+  EXPECT_TRUE(limit(budget).is_open);
+}
+
 TEST_F(AnthropicTest, ForcedCallsAndSchemasHoldTheAnswer) {
   service_.answer_with({"x"});
   const auto constraint = [&](const std::string& fields) {

@@ -9,6 +9,7 @@
 #include "chat/tools/parse_support.h"
 #include "grammar/matcher.h"
 #include "grammar/support.h"
+#include "server/answer_syntax.h"
 #include "server/json.h"
 #include "server/output_constraint.h"
 
@@ -224,6 +225,21 @@ TEST_P(ConstrainedCalls, OfStrictToolsAreHeldInFreeText) {
     }
     expect_valid_calls(answer, text);
   }
+}
+
+TEST_P(ConstrainedCalls, BehindAThoughtThatIsCutOff) {
+  if (GetParam().start != Start::kInReasoning && !GetParam().may_reason) return;
+  const chat::tools::Dialect& dialect = *GetParam().dialect;
+  const std::string open = GetParam().start == Start::kInReasoning ? "" : answer_syntax(dialect.name).reasoning.open;
+  const std::string text = open + "Let me see" + std::string(dialect.reasoning_cut);
+  ChatRequest request;
+  request.output_schema = OutputSchema{.schema = Json::parse(R"({"const":5})"), .is_strict = false};
+  grammar::Matcher matcher(make(request).grammar);
+  ASSERT_TRUE(matcher.accept(text)) << text;
+  EXPECT_TRUE(matcher.accept("5"));
+  const ParsedAnswer answer = parse(request, text + "5");
+  EXPECT_EQ(answer.reasoning, "Let me see") << text;
+  EXPECT_EQ(answer.content, "5") << text;
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ConstrainedCalls, ::testing::ValuesIn(settings()), [](const auto& made) {

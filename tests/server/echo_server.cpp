@@ -1,16 +1,20 @@
 // A server whose model says what the last message of the user, or of a tool, says: client libraries and agents can be
 // tried with any answer, tool calls and thoughts in the hermes-json form included.
 //
-//   echo_server [PORT] [--context N] [--images]      prints its address to stderr; ends on SIGINT or SIGTERM
+//   echo_server [PORT] [--context N] [--images] [--chat-template FILE] [--says FILE]
 //
-// With --images it takes images, and says how many there were and how many rows the last one has. Where an answer has
-// the word |FAIL|, the engine fails.
+// prints its address to stderr and ends on SIGINT or SIGTERM. With --says the model says what FILE holds, whatever it
+// is told, and with --chat-template it is of the family whose template that is. With --images it takes images, and says
+// how many there were and how many rows the last one has. Where an answer has the word |FAIL|, the engine fails.
 #include <fmt/format.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -85,8 +89,9 @@ size_t end_of_piece(std::string_view text, size_t begin) {
 
 class EchoService : public engine::Service {
  public:
-  EchoService(const ByteTokenizer& tokenizer, int64_t context_length)
-      : tokenizer_(tokenizer), context_length_(context_length) {}
+  // `says`: the answer to everything; absent: an echo.
+  EchoService(const ByteTokenizer& tokenizer, int64_t context_length, std::optional<std::string> says)
+      : tokenizer_(tokenizer), context_length_(context_length), says_(std::move(says)) {}
 
   Result<std::shared_ptr<engine::Stream>> submit(engine::Request request) override {
     auto stream = std::make_shared<ScriptedStream>(std::move(request));
@@ -96,7 +101,7 @@ class EchoService : public engine::Service {
                         .completion_tokens = 0};
     const int64_t room = context_length_ - usage.prompt_tokens;
     const int64_t limit = stream->request.max_tokens > 0 ? std::min(stream->request.max_tokens, room) : room;
-    std::string text = answer_to(turns_of(tokenizer_, prompt));
+    std::string text = says_ ? *says_ : answer_to(turns_of(tokenizer_, prompt));
     if (const auto& images = stream->request.images; !images.empty()) {
       text = fmt::format("{} images, the last of {} by {} rows: {}", images.size(), images.back().height,
                          images.back().width, text);
@@ -132,19 +137,35 @@ class EchoService : public engine::Service {
 
   const ByteTokenizer& tokenizer_;
   const int64_t context_length_;
+  const std::optional<std::string> says_;
   std::mutex mutex_;
   std::vector<int32_t> last_prompt_;
 };
+
+std::string read_text(const char* path) {
+  std::ifstream file(path);
+  if (!file) {
+    fmt::print(stderr, "echo_server: {} cannot be read\n", path);
+    std::exit(1);
+  }
+  return {std::istreambuf_iterator<char>(file), {}};
+}
 
 int run(int argc, char** argv) {
   uint16_t port = 0;
   int64_t context_length = 1'000'000;
   bool has_images = false;
+  std::string chat_template(kTemplate);
+  std::optional<std::string> says;
   for (int i = 1; i < argc; ++i) {
     if (std::string_view(argv[i]) == "--context" && i + 1 < argc) {
       context_length = std::atoll(argv[++i]);
     } else if (std::string_view(argv[i]) == "--images") {
       has_images = true;
+    } else if (std::string_view(argv[i]) == "--chat-template" && i + 1 < argc) {
+      chat_template = read_text(argv[++i]);
+    } else if (std::string_view(argv[i]) == "--says" && i + 1 < argc) {
+      says = read_text(argv[++i]);
     } else {
       port = static_cast<uint16_t>(std::atoi(argv[i]));
     }
@@ -158,8 +179,8 @@ int run(int argc, char** argv) {
   spdlog::set_level(spdlog::level::warn);
 
   const ByteTokenizer tokenizer;
-  EchoService service(tokenizer, context_length);
-  const auto format = chat::ChatFormat::from_source(kTemplate, "<s>", "</s>");
+  EchoService service(tokenizer, context_length, std::move(says));
+  const auto format = chat::ChatFormat::from_source(chat_template, "<s>", "</s>");
   FakeEncoder encoder;
   vision::ImageService image_service(encoder, {});
   const server::ImageInput images{image_service, chat::find_image_markup(tokenizer).value()};

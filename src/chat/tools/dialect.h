@@ -28,6 +28,8 @@ struct Dialect {
   // What a model writes around its reasoning.
   std::string_view reasoning_open;
   std::string_view reasoning_close;
+  // Written in the model's place where its reasoning is cut off: the answer follows.
+  std::string_view reasoning_cut;
   // Reads one answer from its source to its end, or until it says that the answer is over.
   Task<> (*read_answer)(ParseContext& context);
 };

@@ -415,6 +415,7 @@ const Dialect kGemma4 = {.name = "gemma4",
                          .reasoning_opener = "<|channel>thought",
                          .reasoning_open = kChannelOpen,
                          .reasoning_close = kChannelClose,
+                         .reasoning_cut = kChannelClose,
                          .read_answer = read_answer};
 
 }  // namespace tempo9::chat::tools

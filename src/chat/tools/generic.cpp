@@ -115,6 +115,7 @@ const Dialect kGeneric = {.name = "generic",
                           .reasoning_opener = "<think>",
                           .reasoning_open = "<think>",
                           .reasoning_close = "</think>",
+                          .reasoning_cut = "\n</think>\n\n",
                           .read_answer = read_answer};
 
 }  // namespace tempo9::chat::tools

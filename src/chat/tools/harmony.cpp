@@ -178,6 +178,7 @@ const Dialect kHarmony = {.name = "harmony",
                           .reasoning_opener = {},
                           .reasoning_open = kChannel,
                           .reasoning_close = kEnd,
+                          .reasoning_cut = "<|end|><|start|>assistant<|channel|>final<|message|>",
                           .read_answer = read_answer};
 
 }  // namespace tempo9::chat::tools

@@ -56,6 +56,7 @@ const Dialect kHermesJson = {.name = "hermes-json",
                              .reasoning_opener = "<think>",
                              .reasoning_open = "<think>",
                              .reasoning_close = "</think>",
+                             .reasoning_cut = "\n</think>\n\n",
                              .read_answer = read_answer};
 
 }  // namespace tempo9::chat::tools

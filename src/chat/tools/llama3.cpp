@@ -207,6 +207,7 @@ const Dialect kLlama3 = {.name = "llama3",
                          .reasoning_opener = "<think>",
                          .reasoning_open = "<think>",
                          .reasoning_close = "</think>",
+                         .reasoning_cut = "\n</think>\n\n",
                          .read_answer = read_answer};
 
 }  // namespace tempo9::chat::tools

@@ -157,6 +157,7 @@ const Dialect kMistralJson = {.name = "mistral-json",
                               .reasoning_opener = "[THINK]",
                               .reasoning_open = kTags.open,
                               .reasoning_close = kTags.close,
+                              .reasoning_cut = kTags.close,
                               .read_answer = read_answer};
 
 const Dialect kMistralV13 = {.name = "mistral-v13",
@@ -165,6 +166,7 @@ const Dialect kMistralV13 = {.name = "mistral-v13",
                              .reasoning_opener = "[THINK]",
                              .reasoning_open = kTags.open,
                              .reasoning_close = kTags.close,
+                             .reasoning_cut = kTags.close,
                              .read_answer = read_answer};
 
 }  // namespace tempo9::chat::tools

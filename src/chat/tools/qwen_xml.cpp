@@ -52,6 +52,7 @@ const Dialect kQwenXml = {.name = "qwen-xml",
                           .reasoning_opener = "<think>",
                           .reasoning_open = "<think>",
                           .reasoning_close = "</think>",
+                          .reasoning_cut = "\n</think>\n\n",
                           .read_answer = read_answer};
 
 }  // namespace tempo9::chat::tools

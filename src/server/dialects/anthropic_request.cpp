@@ -24,7 +24,7 @@ SamplingFields read_sampling(FieldReader& fields) {
   return sampling;
 }
 
-// Off unless it is asked for. budget_tokens is checked, and not kept: the model ends its thought itself.
+// Off unless it is asked for.
 void read_thinking(FieldReader& fields, ChatRequest& request) {
   bool is_on = false;
   if (fields.find("thinking")) {
@@ -34,7 +34,8 @@ void read_thinking(FieldReader& fields, ChatRequest& request) {
     if (!is_on && type != "disabled") {
       thinking.refuse_value("type", fmt::format("'{}' is not disabled, enabled, adaptive or between_tools", type));
     }
-    thinking.find_integer("budget_tokens", {.min = 1});
+    const auto budget = thinking.find_integer("budget_tokens", {.min = 1});
+    if (type == "enabled") request.max_reasoning_tokens = budget;
     request.omit_reasoning_text = thinking.find_string("display") == "omitted";
   }
   request.hide_reasoning = !is_on;
