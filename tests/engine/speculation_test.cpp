@@ -259,6 +259,21 @@ TEST_P(Speculation, ChangesNothingUnderAGrammar) {
   }
 }
 
+TEST_P(Speculation, DraftsMadeWrongChangeNothing) {
+  const std::vector<Request> all = requests();
+  const Answers plain = ask(*make_engine({}), all, false);
+  for (const SpeculationOptions& options : {SpeculationOptions{.max_depth = 3, .always = true, .wrong_share = 0.8},
+                                            SpeculationOptions{.max_depth = kMaxDepth, .wrong_share = 0.8}}) {
+    const auto engine = make_engine(options);
+    const Answers answers = ask(*engine, all, true);
+    EXPECT_EQ(answers.bits, plain.bits) << name_of(options);
+    if (options.always) {
+      EXPECT_GT(answers.n_drafted, 0);
+      EXPECT_LT(static_cast<double>(answers.n_accepted), 0.3 * static_cast<double>(answers.n_drafted));
+    }
+  }
+}
+
 // What guessing takes is part of the budget, and fills it to the byte.
 TEST_P(Speculation, ItsMemoryIsInTheBudget) {
   constexpr size_t kBudget = size_t{512} << 20;

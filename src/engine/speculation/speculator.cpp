@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "engine/memory_plan.h"
+#include "engine/sampler/random.h"
 
 namespace tempo9::engine {
 namespace {
@@ -120,7 +121,18 @@ void Speculator::draft(const StepPlan& plan, std::span<const std::unique_ptr<Seq
     take_hidden(plan, sequences, hidden);
     catch_up(plan, sequences, candidates);
   }
+  if (options_.wrong_share > 0.0) {
+    for (const Candidate& candidate : candidates) spoil(*candidate.sequence);
+  }
   for (const Candidate& candidate : candidates) ++stats_.steps_by_depth[candidate.sequence->drafts.size()];
+}
+
+// Which ones follows from their places alone: runs can be compared.
+void Speculator::spoil(Sequence& sequence) const {
+  auto place = static_cast<uint64_t>(sequence.n_tokens());
+  for (int32_t& draft : sequence.drafts) {
+    if (uniform_at(/*seed=*/0, place++) < options_.wrong_share) draft = (draft + 1) % tokenizer_.n_tokens();
+  }
 }
 
 // ---- choosing
