@@ -295,7 +295,7 @@ TEST_P(Speculation, ItsMemoryIsInTheBudget) {
     const auto& program = model_.draft->program;
     const int64_t cols = program.values[static_cast<size_t>(program.hidden)].cols;
     expected += activation_bytes(program, model_.info.n_vocab, n_rows, kBatch);
-    expected += static_cast<size_t>((options.max_step_rows + 3 * n_rows) * cols) * sizeof(float);
+    expected += static_cast<size_t>((options.max_step_rows + 2 * n_rows + kBatch) * cols) * sizeof(float);
     EXPECT_GT(needs.page, without.page) << "the block has K and V of its own";
   }
   EXPECT_EQ(needs.speculation, expected);

@@ -64,9 +64,9 @@ size_t Speculator::buffer_bytes(const models::Model& model, const SpeculationOpt
   const tensor::Program& draft = model.draft->program;
   const int64_t n_rows = block_rows(limits);
   bytes += activation_bytes(draft, model.info.n_vocab, n_rows, limits.max_batch);
-  // Of each row: as the model's pass gives it, as it waits, and as the block takes and gives it.
+  // Of each row: as the model's pass gives it, as it waits, as the block takes it; and as it gives it, of each draft.
   const int64_t cols = draft.values[static_cast<size_t>(draft.hidden)].cols;
-  return bytes + static_cast<size_t>((limits.max_step_rows + 3 * n_rows) * cols) * sizeof(float);
+  return bytes + static_cast<size_t>((limits.max_step_rows + 2 * n_rows + limits.max_batch) * cols) * sizeof(float);
 }
 
 Result<std::unique_ptr<Speculator>> Speculator::create(backends::Backend& backend, const models::Model& model,
@@ -274,7 +274,7 @@ void Speculator::draft_deeper(std::vector<Candidate*> drafting, DraftBlock::Outp
     for (size_t i = 0; i < drafting.size(); ++i) {
       if (!add_guess(*drafting[i], output.logits.row_span(static_cast<int64_t>(i)))) continue;
       next.push_back(drafting[i]);
-      rows.push_back(block_->row_of_draft(i));
+      rows.push_back(static_cast<int64_t>(i));
     }
     drafting = std::move(next);
     if (drafting.empty()) break;
