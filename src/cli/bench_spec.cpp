@@ -22,6 +22,7 @@
 #include "chat/prompt_tokens.h"
 #include "cli/commands.h"
 #include "cli/kv_type.h"
+#include "cli/served_model.h"
 #include "engine/engine.h"
 #include "gguf/file.h"
 #include "models/model.h"
@@ -35,6 +36,7 @@ using Json = nlohmann::ordered_json;
 struct Flags {
   std::string gguf;
   std::string prompts;
+  std::string chat_template;
   std::vector<std::string> depths = {"0", "1", "2", "3", "4", "5", "6", "auto"};
   int64_t max_tokens = 256;
   int64_t together = 1;
@@ -296,7 +298,7 @@ Result<int> run_bench(const Flags& flags) {
   const std::shared_ptr<const gguf::File> file = std::move(opened);
   T9_TRY(model, models::load_model(file));
   T9_TRY(tokenizer, tokenizer::Tokenizer::create(file->metadata()));
-  const chat::ChatFormat format = chat::ChatFormat::create(file->metadata(), *tokenizer);
+  T9_TRY(format, make_chat_format({.chat_template = flags.chat_template}, file->metadata(), *tokenizer));
   T9_TRY(prompts, read_prompts(flags.prompts, format, *tokenizer, flags.max_tokens));
   T9_TRY(backend, backends::make_cpu_backend({.n_threads = flags.threads, .isa = {}}));
   T9_TRY(kv_type, choose_kv_type(backend->kv_types(), flags.kv_type));
@@ -342,6 +344,7 @@ void add_bench_spec_command(CLI::App& bench, int& exit_code) {
   command->add_option("--gguf", flags->gguf, "model file")->required();
   command->add_option("--prompts", flags->prompts, "JSON lines: chat bodies, or a \"prompt\"; and a \"workload\"")
       ->required();
+  command->add_option("--chat-template", flags->chat_template, "as of serve: a file, or the name of a known one");
   command
       ->add_option("-k,--depths", flags->depths,
                    "depths, several separated by commas: N as --speculation-k, auto, or fixedN: N always, with no gate")
