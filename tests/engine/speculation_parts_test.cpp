@@ -58,6 +58,21 @@ TEST(AcceptanceRates, HalveTheWeightOfTheFirstGuessIn32Trials) {
   EXPECT_NEAR(rates.for_new_text().at(1), 0.75, 1e-3);
 }
 
+TEST(AcceptanceRates, OfANewTextFollowItsFirstTrialsSooner) {
+  AcceptanceRates all(0.8);
+  AcceptanceRates text = all.for_new_text();
+  for (int i = 0; i < 8; ++i) {
+    all.add(1, 0);
+    text.add(1, 0);
+  }
+  EXPECT_NEAR(text.at(0), 0.4, 1e-9) << "its first guess counts as eight trials";
+  EXPECT_GT(all.at(0), 0.65);
+  for (int i = 0; i < 400; ++i) all.add(1, 0);
+  EXPECT_LT(all.at(0), 0.01);
+  for (int i = 0; i < 100; ++i) all.forget();
+  EXPECT_GT(all.at(0), 0.65) << "what was given up is tried again";
+}
+
 TEST(AcceptanceGate, ClosesBelowTheLimitProbesAndOpensAgain) {
   AcceptanceGate gate(0.60);
   for (int i = 0; i < 4; ++i) gate.add(4, 3, 100);
@@ -70,7 +85,13 @@ TEST(AcceptanceGate, ClosesBelowTheLimitProbesAndOpensAgain) {
   EXPECT_FALSE(gate.is_open());
   EXPECT_EQ(gate.max_depth(170 + 127), 0);
   EXPECT_EQ(gate.max_depth(170 + 128), 1);
-  for (int i = 0; i < 8; ++i) gate.add(1, i < 6 ? 1 : 0, 300);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(gate.max_depth(300 + i), 1);
+    gate.add(1, 0, 300 + i);
+  }
+  EXPECT_EQ(gate.max_depth(303), 0) << "five of eight would not do";
+  EXPECT_EQ(gate.max_depth(302 + 256), 1);
+  for (int i = 0; i < 8; ++i) gate.add(1, i < 6 ? 1 : 0, 600);
   EXPECT_TRUE(gate.is_open());
   EXPECT_EQ(gate.n_closings(), 1u);
 }

@@ -84,6 +84,7 @@ Result<std::unique_ptr<Speculator>> Speculator::create(backends::Backend& backen
 
 SequenceSpeculation& Speculator::state_of(Sequence& sequence) {
   if (!sequence.speculation) {
+    for (AcceptanceRates& rates : rates_) rates.forget();
     const AcceptanceGate gate(options_.always ? 0.0 : options_.min_acceptance);
     sequence.speculation = std::make_unique<SequenceSpeculation>(
         SequenceSpeculation{.text = {},
