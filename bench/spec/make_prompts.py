@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Writes prompts.jsonl: what `tempo9 bench spec --prompts` asks, five workloads in the forms that coding agents use.
+"""Writes prompts.jsonl: what `tempo9 bench spec --prompts` asks, six workloads in the forms that coding agents use.
 
-The words are plain on purpose, so that the small trained model of the reference data can do most of it.
+The words are plain on purpose, so that the small trained model of the reference data can do most of it. In "read" nearly
+all is prompt: what guessing costs where it can gain nothing.
 """
 import json
 import pathlib
@@ -79,10 +80,17 @@ CHATS = ["What is the capital of France?", "Repeat this line: The quick brown fo
 PROSE_STARTS = ["The kernel keeps a list of all the processes, and each process has",
                 "This document describes how the package is built and installed. The first step is",
                 "When a connection is closed by the other side, the server"]
+READS = ["How many functions are there? Answer with a number.", "Which class has a method push? Answer with its name."]
 
 
 def edit(name, task):
     return [{"role": "user", "content": f"{task}\n\n```python\n{CODE[name]}\n```"}]
+
+
+def files():
+    """Some 1500 tokens of code."""
+    parts = [code.replace("entries", f"entries{i}").replace("values", f"values{i}") for i in range(3) for code in CODE.values()]
+    return "\n\n".join(f"```python\n{part}\n```" for part in parts)
 
 
 def lines():
@@ -97,6 +105,8 @@ def lines():
         yield {"workload": "chat", "messages": [{"role": "user", "content": text}], **off}
     for text in PROSE_STARTS:
         yield {"workload": "prose", "prompt": text}
+    for text in READS:
+        yield {"workload": "read", "messages": [{"role": "user", "content": f"{files()}\n\n{text}"}], "max_tokens": 8, **off}
 
 
 path = pathlib.Path(__file__).with_name("prompts.jsonl")

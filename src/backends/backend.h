@@ -27,7 +27,7 @@ using Observer = std::function<void(tensor::ValueId, tensor::MatView<const float
 // Where a pass leaves its results.
 struct RunOutputs {
   tensor::MatView<float> logits;       // batch.n_outputs() rows; with none wanted it may be empty
-  tensor::MatView<float> hidden = {};  // batch.n_rows() rows of Program::hidden; left out when empty
+  tensor::MatView<float> hidden = {};  // the rows of Program::hidden, as its RowSet says; left out when empty
 };
 
 // A program bound to weights and working memory. One thread at a time.

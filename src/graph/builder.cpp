@@ -187,10 +187,7 @@ Node Builder::add_embedding(std::string_view name, Node x, int64_t begin) {
   return append(name, tensor::AddEmbedding{.x = x.id, .begin = begin});
 }
 
-void Builder::set_hidden(Node x) {
-  T9_CHECK(value(x).rows == RowSet::kBatch);
-  program_.hidden = x.id;
-}
+void Builder::set_hidden(Node x) { program_.hidden = x.id; }
 
 tensor::Program Builder::finish(Node logits) && {
   T9_CHECK(value(logits).rows == RowSet::kOutputs);

@@ -93,7 +93,7 @@ class Builder {
   // Adds a further part of the rows' embeddings: the columns from `begin` on.
   Node add_embedding(std::string_view name, Node x, int64_t begin);
 
-  // Makes `x` the program's hidden state, which a draft block reads.
+  // Makes `x` the program's hidden state, which a draft block reads; of all rows or of those whose logits are wanted.
   void set_hidden(Node x);
 
   // Ends the program: `logits` is its result. Plans the memory.

@@ -190,13 +190,12 @@ Result<void> read_ops(ByteReader& in, Program& program) {
 }
 
 Result<void> check_results(const Program& program) {
-  const auto is_value = [&](tensor::ValueId id, tensor::RowSet rows) {
-    return id >= 0 && id < std::ssize(program.values) && program.values[static_cast<size_t>(id)].rows == rows;
-  };
-  if (!is_value(program.logits, tensor::RowSet::kOutputs)) {
+  const auto is_value = [&](tensor::ValueId id) { return id >= 0 && id < std::ssize(program.values); };
+  if (!is_value(program.logits) ||
+      program.values[static_cast<size_t>(program.logits)].rows != tensor::RowSet::kOutputs) {
     return fail(ErrorCode::kInvalidInput, fmt::format("value {} as logits", program.logits));
   }
-  if (program.hidden != kNone && !is_value(program.hidden, tensor::RowSet::kBatch)) {
+  if (program.hidden != kNone && !is_value(program.hidden)) {
     return fail(ErrorCode::kInvalidInput, fmt::format("value {} as hidden state", program.hidden));
   }
   // Tokens are checked against the logits' columns, and looked up in tables.

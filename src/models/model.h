@@ -30,7 +30,8 @@ struct ModelInfo {
 // A block that drafts the token after next: a program of its own, which shares weights with the model's. In row i it
 // reads the hidden state (Program::hidden) of the token at the row's slot and position, as Batch::hidden, and the token
 // that follows, as Batch::tokens; it keeps K and V of its own. Its own hidden state stands in for the model's to draft
-// one more token.
+// one more token: rows whose logits are wanted have one (RowSet::kOutputs), and the others give K and V only. The
+// model's program has one in every row.
 struct DraftModel {
   tensor::Program program;
   std::vector<tensor::WeightView> weights;

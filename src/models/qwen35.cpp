@@ -344,11 +344,12 @@ tensor::Program draft_program(Builder b, const DraftWeights& w, const Params& pa
   const Node embd = b.rms_norm("embd_norm", b.embed("embd", w.embeddings.table, 1.0f), w.embd_norm, eps);
   const Node hidden = b.rms_norm("hidden_norm", b.input("hidden", params.common.n_embd), w.hidden_norm, eps);
   Node x = b.matmul("in_proj", b.concat("embd_and_hidden", embd, hidden), w.in_proj);
-  x = finish_layer(b, w.layer, params, x, mixing_branch(b, w.layer, params, index, x));
+  // Of most rows, all those of a prompt, only K and V are wanted.
+  const Node branch = b.select_outputs("attn_selected", mixing_branch(b, w.layer, params, index, x));
+  x = finish_layer(b, w.layer, params, b.select_outputs("x_selected", x), branch);
   const Node last = b.rms_norm("output_norm", x, w.output_norm, eps);
   b.set_hidden(last);
-  const Node logits = b.matmul("logits", b.select_outputs("output_selected", last), w.embeddings.head);
-  return std::move(b).finish(logits);
+  return std::move(b).finish(b.matmul("logits", last, w.embeddings.head));
 }
 
 struct Draft {

@@ -118,6 +118,10 @@ Result<void> check_main(const tensor::Program& program) {
     if (std::holds_alternative<tensor::Input>(op))
       return fail(ErrorCode::kInvalidInput, "a model that needs input rows");
   }
+  if (program.hidden != tensor::kNone &&
+      program.values[static_cast<size_t>(program.hidden)].rows != tensor::RowSet::kBatch) {
+    return fail(ErrorCode::kInvalidInput, "a model with hidden states of some rows only");
+  }
   return {};
 }
 
@@ -141,14 +145,15 @@ void write_draft(ByteWriter& out, const std::optional<DraftModel>& draft) {
   if (draft) graph::write_program(draft->program, out);
 }
 
-// A draft block fits the model if it reads the width that the model's hidden state has, and its own has, and tells
-// apart the same tokens.
+// A draft block fits the model if it reads the width that the model's hidden state has, and its own has, in the rows
+// that give logits, and tells apart the same tokens.
 Result<void> check_draft(const tensor::Program& model, const tensor::Program& draft) {
   const auto cols = [](const tensor::Program& program, tensor::ValueId id) {
     return id == tensor::kNone ? 0 : program.values[static_cast<size_t>(id)].cols;
   };
   const int64_t width = cols(model, model.hidden);
   bool fits = width > 0 && cols(draft, draft.hidden) == width && draft.state_layers.empty() &&
+              draft.values[static_cast<size_t>(draft.hidden)].rows == tensor::RowSet::kOutputs &&
               cols(draft, draft.logits) == cols(model, model.logits);
   for (const tensor::Op& op : draft.ops) {
     if (const auto* input = std::get_if<tensor::Input>(&op)) fits &= cols(draft, input->out) == width;

@@ -61,7 +61,7 @@ struct Program {
   std::vector<Op> ops;
   MemoryPlan memory;
   ValueId logits = kNone;  // RowSet::kOutputs, cols = vocabulary
-  ValueId hidden = kNone;  // RowSet::kBatch: what a draft block reads (Input); kNone when there is no such block
+  ValueId hidden = kNone;  // what a draft block reads (Input); kNone when there is no such block
 };
 
 }  // namespace tempo9::tensor

@@ -306,6 +306,27 @@ TEST_F(Instruments, CompletionsAndManualKnowTheCommandsOfACommand) {
             std::string::npos);
 }
 
+TEST_F(Instruments, BenchSpecComparesAnswersWithAndWithoutDrafts) {
+  const std::string prompts =
+      write("prompts.jsonl", R"({"workload": "code", "prompt": "def a(x):\n  return x\n\ndef a(x):\n"})"
+                             "\n"
+                             R"({"workload": "short", "prompt": "one two", "max_tokens": 3})"
+                             "\n");
+  const std::string command = "bench spec --gguf " + golden("qwen35/model.gguf") + " --prompts " + prompts;
+  const Output output = run(command + " --json -r 1 -n 12 -t 1 -k auto,fixed2 --wrong-drafts 1");
+  ASSERT_EQ(output.exit_code, 0);
+  const Json results = Json::parse(output.text)["results"];
+  ASSERT_EQ(results.size(), 4u);
+  for (const Json& line : results) {
+    EXPECT_EQ(line["different_answers"], 0) << line;
+    EXPECT_LE(line["answer_tokens"], line["workload"] == "short" ? 3.0 : 12.0) << line;
+    if (line["k"] != "fixed2") continue;
+    EXPECT_GT(line["drafted"], 0) << line;
+    EXPECT_LT(line["accepted_share"], 0.3) << line;
+  }
+  EXPECT_EQ(run(command + " -k fixed17").exit_code, 2);
+}
+
 TEST_F(Instruments, WrongFlagsGiveExitCode2) {
   EXPECT_EQ(run("parse").exit_code, 2);
   EXPECT_EQ(run("parse --dialect klingon").exit_code, 2);

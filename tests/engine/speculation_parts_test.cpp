@@ -58,6 +58,21 @@ TEST(AcceptanceRates, HalveTheWeightOfTheFirstGuessIn32Trials) {
   EXPECT_NEAR(rates.for_new_text().at(1), 0.75, 1e-3);
 }
 
+TEST(AcceptanceRates, OfANewTextFollowItsFirstTrialsSooner) {
+  AcceptanceRates all(0.8);
+  AcceptanceRates text = all.for_new_text();
+  for (int i = 0; i < 8; ++i) {
+    all.add(1, 0);
+    text.add(1, 0);
+  }
+  EXPECT_NEAR(text.at(0), 0.4, 1e-9) << "its first guess counts as eight trials";
+  EXPECT_GT(all.at(0), 0.65);
+  for (int i = 0; i < 400; ++i) all.add(1, 0);
+  EXPECT_LT(all.at(0), 0.01);
+  for (int i = 0; i < 100; ++i) all.forget();
+  EXPECT_GT(all.at(0), 0.65) << "what was given up is tried again";
+}
+
 TEST(AcceptanceGate, ClosesBelowTheLimitProbesAndOpensAgain) {
   AcceptanceGate gate(0.60);
   for (int i = 0; i < 4; ++i) gate.add(4, 3, 100);
@@ -70,7 +85,13 @@ TEST(AcceptanceGate, ClosesBelowTheLimitProbesAndOpensAgain) {
   EXPECT_FALSE(gate.is_open());
   EXPECT_EQ(gate.max_depth(170 + 127), 0);
   EXPECT_EQ(gate.max_depth(170 + 128), 1);
-  for (int i = 0; i < 8; ++i) gate.add(1, i < 6 ? 1 : 0, 300);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(gate.max_depth(300 + i), 1);
+    gate.add(1, 0, 300 + i);
+  }
+  EXPECT_EQ(gate.max_depth(303), 0) << "five of eight would not do";
+  EXPECT_EQ(gate.max_depth(302 + 256), 1);
+  for (int i = 0; i < 8; ++i) gate.add(1, i < 6 ? 1 : 0, 600);
   EXPECT_TRUE(gate.is_open());
   EXPECT_EQ(gate.n_closings(), 1u);
 }
@@ -106,6 +127,31 @@ TEST(StepCost, KeepsItsFirstGuessOfARowWhileNothingTellsOtherwise) {
   EXPECT_GT(cost.predict(4), cost.predict(1));
   cost.add(4, 12.0);
   EXPECT_NEAR(cost.predict(1), 10.0, 0.5);
+}
+
+// With a or b cut at 0 alone, every ninth of these ended with passes of one row at up to 300 times their time, for
+// good.
+TEST(StepCost, RecoversFromProcessesThatTookTheCore) {
+  for (uint32_t seed = 0; seed < 400; ++seed) {
+    std::mt19937 random(seed);
+    StepCost cost;
+    const auto ms = [&](int64_t n_rows) {
+      return (1.9 + 0.5 * static_cast<double>(n_rows)) * (0.95 + 0.0001 * static_cast<double>(random() % 1000));
+    };
+    const auto taken = [&] { return random() % 4 == 0 ? 10.0 + static_cast<double>(random() % 60) : 0.0; };
+    for (int i = 0; i < 60; ++i) {
+      const int64_t n_rows = 1 + static_cast<int64_t>(random() % 4);
+      cost.add(n_rows, ms(n_rows) + taken());
+    }
+    for (int i = 0; i < 40; ++i) cost.add(1, ms(1) + taken());
+    for (int i = 0; i < 300; ++i) cost.add(1, ms(1));
+    ASSERT_NEAR(cost.predict(1), 2.4, 0.1) << seed;
+    ASSERT_LT(cost.median_error(), 0.1) << seed;
+    // A row that is thought to cost as much as a pass is not thought so for ever.
+    for (int i = 0; i < 1500; ++i) cost.add(1, ms(1));
+    ASSERT_LT(cost.row_ms(), 0.5 * cost.base_ms()) << seed;
+    ASSERT_GT(cost.row_ms(), 0.0) << seed;
+  }
 }
 
 TEST(StepCost, CountsTheExpertsThatRowsAddUpTo) {

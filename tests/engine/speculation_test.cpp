@@ -260,6 +260,21 @@ TEST_P(Speculation, ChangesNothingUnderAGrammar) {
   }
 }
 
+TEST_P(Speculation, DraftsMadeWrongChangeNothing) {
+  const std::vector<Request> all = requests();
+  const Answers plain = ask(*make_engine({}), all, false);
+  for (const SpeculationOptions& options : {SpeculationOptions{.max_depth = 3, .always = true, .wrong_share = 0.8},
+                                            SpeculationOptions{.max_depth = kMaxDepth, .wrong_share = 0.8}}) {
+    const auto engine = make_engine(options);
+    const Answers answers = ask(*engine, all, true);
+    EXPECT_EQ(answers.bits, plain.bits) << name_of(options);
+    if (options.always) {
+      EXPECT_GT(answers.n_drafted, 0);
+      EXPECT_LT(static_cast<double>(answers.n_accepted), 0.3 * static_cast<double>(answers.n_drafted));
+    }
+  }
+}
+
 // What guessing takes is part of the budget, and fills it to the byte.
 TEST_P(Speculation, ItsMemoryIsInTheBudget) {
   constexpr size_t kBudget = size_t{512} << 20;
@@ -281,7 +296,7 @@ TEST_P(Speculation, ItsMemoryIsInTheBudget) {
     const auto& program = model_.draft->program;
     const int64_t cols = program.values[static_cast<size_t>(program.hidden)].cols;
     expected += activation_bytes(program, model_.info.n_vocab, n_rows, kBatch);
-    expected += static_cast<size_t>((options.max_step_rows + 3 * n_rows) * cols) * sizeof(float);
+    expected += static_cast<size_t>((options.max_step_rows + 2 * n_rows + kBatch) * cols) * sizeof(float);
     EXPECT_GT(needs.page, without.page) << "the block has K and V of its own";
   }
   EXPECT_EQ(needs.speculation, expected);

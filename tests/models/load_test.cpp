@@ -341,6 +341,16 @@ TEST(Load, ABlockThatDraftsSharesTheModelsWeights) {
     };
     EXPECT_EQ(width(model.program), 64);
     EXPECT_EQ(width(model.draft->program), 64);
+    // The block needs a hidden state of each row of a prompt, but of each only to make K and V.
+    const auto rows_of = [](const tensor::Program& program, tensor::ValueId id) {
+      return program.values[static_cast<size_t>(id)].rows;
+    };
+    EXPECT_EQ(rows_of(model.program, model.program.hidden), tensor::RowSet::kBatch);
+    EXPECT_EQ(rows_of(model.draft->program, model.draft->program.hidden), tensor::RowSet::kOutputs);
+    for (const tensor::Value& value : model.draft->program.values) {
+      if (value.name.find("ffn") == std::string::npos) continue;
+      EXPECT_EQ(value.rows, tensor::RowSet::kOutputs) << value.name;
+    }
   }
 }
 

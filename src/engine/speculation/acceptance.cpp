@@ -8,6 +8,9 @@ namespace {
 
 // 1 - 2^(-1/32)
 constexpr double kWeight = 0.021428;
+// The first guess counts as eight trials: then 1/9, 1/10 ... each.
+constexpr double kFirstWeight = 1.0 / 9.0;
+constexpr double kForgotten = 0.02;
 
 constexpr int64_t kWindow = 64;
 // Before so many drafts the share says little.
@@ -22,13 +25,20 @@ constexpr double kReopenMargin = 0.05;
 AcceptanceRates AcceptanceRates::for_new_text() const {
   AcceptanceRates mixed = *this;
   for (double& rate : mixed.rates_) rate = (rate + first_guess_) / 2.0;
+  mixed.weights_.fill(kFirstWeight);
   return mixed;
+}
+
+void AcceptanceRates::forget() {
+  for (double& rate : rates_) rate += kForgotten * (first_guess_ - rate);
 }
 
 void AcceptanceRates::add(int64_t n_drafts, int64_t n_accepted) {
   for (int64_t i = 0; i < std::min(n_drafts, n_accepted + 1); ++i) {
     double& rate = rates_[static_cast<size_t>(i)];
-    rate += kWeight * ((i < n_accepted ? 1.0 : 0.0) - rate);
+    double& weight = weights_[static_cast<size_t>(i)];
+    rate += std::max(weight, kWeight) * ((i < n_accepted ? 1.0 : 0.0) - rate);
+    weight /= 1.0 + weight;
   }
 }
 
@@ -55,12 +65,15 @@ void AcceptanceGate::add(int64_t n_drafts, int64_t n_accepted, int64_t n_answer)
   n_last_ = std::min(kWindow, n_last_ + n_drafts);
   if (state_ == State::kOpen) {
     if (n_last_ >= kLeastDrafts && share() < min_) close(n_answer);
+    return;
+  }
+  // Once too many are wrong for those that are left to make up for it, these are spared.
+  const double needed = (min_ + kReopenMargin) * static_cast<double>(kProbeDrafts);
+  const auto possible = static_cast<double>(std::popcount(last_) + std::max<int64_t>(kProbeDrafts - n_last_, 0));
+  if (possible < needed) {
+    close(n_answer);
   } else if (n_last_ >= kProbeDrafts) {
-    if (share() >= min_ + kReopenMargin) {
-      state_ = State::kOpen;
-    } else {
-      close(n_answer);
-    }
+    state_ = State::kOpen;
   }
 }
 

@@ -15,17 +15,20 @@ class AcceptanceRates {
  public:
   explicit AcceptanceRates(double first_guess = 0.8) : first_guess_(first_guess) { rates_.fill(first_guess); }
 
-  // Half of these and half of the first guess: for a new text, of which others tell only so much, and which is the
-  // one chance to learn again what was given up.
+  // Half of these and half of the first guess: for a new text, of which others tell only so much. As much as some eight
+  // trials of its own.
   AcceptanceRates for_new_text() const;
 
   double at(int64_t depth) const { return rates_[static_cast<size_t>(depth)]; }
   // The first `n_accepted` of `n_drafts` were right. Half of the weight is on the last 32 trials of a depth.
   void add(int64_t n_drafts, int64_t n_accepted);
+  // A little of the way back to the first guess: what was given up is tried again some day.
+  void forget();
 
  private:
   double first_guess_;
   std::array<double, kMaxDepth> rates_;
+  std::array<double, kMaxDepth> weights_{};  // of one more trial, where above the usual one
 };
 
 // Closes when too few of a request's last drafts were right, whatever else speaks for drafting; nothing opens what it

@@ -22,7 +22,7 @@ Result<DraftBlock> DraftBlock::create(backends::Backend& backend, const models::
   const auto cols = [&](tensor::ValueId value) { return program.values[static_cast<size_t>(value)].cols; };
   T9_TRY(executable, backend.compile(program, model.draft->weights, limits));
   T9_TRY(hidden_in, FloatRows::reserve(limits.max_rows, cols(program.hidden)));
-  T9_TRY(hidden_out, FloatRows::reserve(limits.max_rows, cols(program.hidden)));
+  T9_TRY(hidden_out, FloatRows::reserve(limits.max_outputs, cols(program.hidden)));
   T9_TRY(logits, FloatRows::reserve(limits.max_outputs, cols(program.logits)));
   block.executable_ = std::move(executable);
   block.hidden_in_ = std::move(hidden_in);
@@ -62,7 +62,7 @@ DraftBlock::Output DraftBlock::run() {
                             .kv = kv,
                             .hidden = hidden_in_.first(n_rows())};
   const tensor::MatView<float> logits = logits_.first(batch.n_outputs());
-  const tensor::MatView<float> hidden = hidden_out_.first(n_rows());
+  const tensor::MatView<float> hidden = hidden_out_.first(batch.n_outputs());
   executable_->run(batch, {.logits = logits, .hidden = hidden});
   return {.logits = logits, .hidden = hidden};
 }

@@ -42,12 +42,10 @@ class DraftBlock {
 
   struct Output {
     tensor::MatView<float> logits;        // a row per wanted draft
-    tensor::MatView<const float> hidden;  // a row per row: to draft the token after
+    tensor::MatView<const float> hidden;  // the same: to draft the token after
   };
   // Valid until the next run. REQUIRES: pages for the rows' slots.
   Output run();
-  // The row of the last pass with its i-th wanted draft.
-  int64_t row_of_draft(size_t i) const { return outputs_[i]; }
 
  private:
   DraftBlock() = default;

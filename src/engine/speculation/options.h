@@ -11,7 +11,9 @@ namespace tempo9::engine {
 struct SpeculationOptions {
   int64_t max_depth = 0;         // tokens drafted for a step of one sequence, at most kMaxDepth; 0: none
   double min_acceptance = 0.60;  // of a request's last drafts; below, it stops drafting for a while. 0: never
-  bool always = false;           // as deep as can be, whatever it costs and however bad the drafts: for tests
+  // For tests and for measuring:
+  bool always = false;       // as deep as can be, whatever it costs and however bad the drafts
+  double wrong_share = 0.0;  // of the drafts, made wrong: a drafter that is bad
 };
 
 // Where drafts come from.

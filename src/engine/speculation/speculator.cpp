@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "engine/memory_plan.h"
+#include "engine/sampler/random.h"
 
 namespace tempo9::engine {
 namespace {
@@ -63,9 +64,9 @@ size_t Speculator::buffer_bytes(const models::Model& model, const SpeculationOpt
   const tensor::Program& draft = model.draft->program;
   const int64_t n_rows = block_rows(limits);
   bytes += activation_bytes(draft, model.info.n_vocab, n_rows, limits.max_batch);
-  // Of each row: as the model's pass gives it, as it waits, and as the block takes and gives it.
+  // Of each row: as the model's pass gives it, as it waits, as the block takes it; and as it gives it, of each draft.
   const int64_t cols = draft.values[static_cast<size_t>(draft.hidden)].cols;
-  return bytes + static_cast<size_t>((limits.max_step_rows + 3 * n_rows) * cols) * sizeof(float);
+  return bytes + static_cast<size_t>((limits.max_step_rows + 2 * n_rows + limits.max_batch) * cols) * sizeof(float);
 }
 
 Result<std::unique_ptr<Speculator>> Speculator::create(backends::Backend& backend, const models::Model& model,
@@ -83,6 +84,7 @@ Result<std::unique_ptr<Speculator>> Speculator::create(backends::Backend& backen
 
 SequenceSpeculation& Speculator::state_of(Sequence& sequence) {
   if (!sequence.speculation) {
+    for (AcceptanceRates& rates : rates_) rates.forget();
     const AcceptanceGate gate(options_.always ? 0.0 : options_.min_acceptance);
     sequence.speculation = std::make_unique<SequenceSpeculation>(
         SequenceSpeculation{.text = {},
@@ -120,7 +122,18 @@ void Speculator::draft(const StepPlan& plan, std::span<const std::unique_ptr<Seq
     take_hidden(plan, sequences, hidden);
     catch_up(plan, sequences, candidates);
   }
+  if (options_.wrong_share > 0.0) {
+    for (const Candidate& candidate : candidates) spoil(*candidate.sequence);
+  }
   for (const Candidate& candidate : candidates) ++stats_.steps_by_depth[candidate.sequence->drafts.size()];
+}
+
+// Which ones follows from their places alone: runs can be compared.
+void Speculator::spoil(Sequence& sequence) const {
+  auto place = static_cast<uint64_t>(sequence.n_tokens());
+  for (int32_t& draft : sequence.drafts) {
+    if (uniform_at(/*seed=*/0, place++) < options_.wrong_share) draft = (draft + 1) % tokenizer_.n_tokens();
+  }
 }
 
 // ---- choosing
@@ -262,7 +275,7 @@ void Speculator::draft_deeper(std::vector<Candidate*> drafting, DraftBlock::Outp
     for (size_t i = 0; i < drafting.size(); ++i) {
       if (!add_guess(*drafting[i], output.logits.row_span(static_cast<int64_t>(i)))) continue;
       next.push_back(drafting[i]);
-      rows.push_back(block_->row_of_draft(i));
+      rows.push_back(static_cast<int64_t>(i));
     }
     drafting = std::move(next);
     if (drafting.empty()) break;

@@ -73,6 +73,7 @@ class Speculator {
   void draft_from_text(Sequence& sequence) const;
   std::vector<Candidate> find_candidates(const StepPlan& plan, std::span<const std::unique_ptr<Sequence>> sequences);
   void choose(std::vector<Candidate>& candidates) const;
+  void spoil(Sequence& sequence) const;
 
   void take_hidden(const StepPlan& plan, std::span<const std::unique_ptr<Sequence>> sequences,
                    tensor::MatView<const float> hidden);

@@ -6,14 +6,22 @@
 namespace tempo9::engine {
 namespace {
 
+// Of a pass of one row, until measured: near what memory-bound passes of few rows take.
+constexpr double kFirstRow = 0.1 / 1.1;
 constexpr double kForgetting = 0.98;
 // How little the first guess of b counts, and the most that is ever forgotten: without a limit the uncertainty of what
 // is not being measured (b, while every pass has one row) would grow until one noisy sample decided.
 constexpr double kMaxVariance = 100.0;
 // Another process has taken the core.
 constexpr double kDisturbed = 3.0;
+// After so many passes of one row, which say nothing about rows, each takes b so much of the way back to the first
+// guess: so that rows which were once found too dear are tried again some day.
+constexpr int64_t kKept = 64;
+constexpr double kReturn = 0.002;
 
 }  // namespace
+
+StepCost::StepCost(ExpertCounts experts) : experts_(experts), base_(1.0 - kFirstRow), per_unit_(kFirstRow) {}
 
 double StepCost::units(int64_t n_rows) const {
   if (experts_.n_experts == 0) return static_cast<double>(n_rows);
@@ -44,9 +52,23 @@ void StepCost::add(int64_t n_rows, double ms) {
   for (size_t i = 0; i < 2; ++i) {
     for (size_t j = 0; j < 2; ++j) p[i][j] = (p[i][j] - px[i] * px[j] / scale) / (may_forget ? kForgetting : 1.0);
   }
-  // Noise must not make rows free of cost, nor a pass.
-  per_unit_ = std::max(per_unit_, 0.0);
-  base_ = std::max(base_, 0.0);
+  // Noise must not make rows free of cost, nor a pass. What is taken from one goes to the other, by how they hang
+  // together: cut alone, the sum that passes of one row have settled would be off, and each further one would drive it
+  // on (a = 0, b = 30 passes, for good).
+  if (base_ < 0.0) {
+    per_unit_ -= p[1][0] / p[0][0] * base_;
+    base_ = 0.0;
+  }
+  if (per_unit_ < 0.0) {
+    base_ = std::max(0.0, base_ - p[0][1] / p[1][1] * per_unit_);
+    per_unit_ = 0.0;
+  }
+  n_single_ = n_rows == 1 ? n_single_ + 1 : 0;
+  if (n_single_ > kKept) {
+    const double sum = base_ + per_unit_;
+    per_unit_ += kReturn * (kFirstRow * sum - per_unit_);
+    base_ = sum - per_unit_;
+  }
 }
 
 double StepCost::median_error() const {

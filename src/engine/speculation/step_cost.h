@@ -16,7 +16,7 @@ struct ExpertCounts {
 // different experts that m rows can be expected to choose, over those that one chooses: E (1 - (1 - k/E)^m) / k.
 class StepCost {
  public:
-  explicit StepCost(ExpertCounts experts = {}) : experts_(experts) {}
+  explicit StepCost(ExpertCounts experts = {});
 
   void add(int64_t n_rows, double ms);
   // Before anything was measured: in units of a pass of one row.
@@ -32,11 +32,11 @@ class StepCost {
   double units(int64_t n_rows) const;
 
   ExpertCounts experts_;
-  // A row is a tenth of a pass until measured: near what memory-bound passes of few rows take.
-  double base_ = 1.0 / 1.1;
-  double per_unit_ = 0.1 / 1.1;
+  double base_;
+  double per_unit_;
   std::array<std::array<double, 2>, 2> covariance_{};
   int64_t n_samples_ = 0;
+  int64_t n_single_ = 0;             // passes of one row since one of more
   std::array<double, 64> errors_{};  // relative, of the last samples, as a ring
 };
 
