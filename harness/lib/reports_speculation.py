@@ -112,7 +112,7 @@ def g10(t, h, q):
             file.write(json.dumps({"workload": workload, "messages": user(text), "chat_template_kwargs": {"enable_thinking": False}}) + "\n")
         file.flush()
         for model, rounds in ((t.hybrid_model, 8), (t.small_model, 4)):
-            done = t.run("bench", "spec", "--gguf", model, "--prompts", file.name, "-k", "auto", "-n", "96", "-r", str(rounds), "--json")
+            done = t.run("bench", "spec", "--gguf", model, "--prompts", file.name, "-k", "auto", "-n", "64", "-r", str(rounds), "--json")
             assert done.returncode == 0, done.stderr.decode()[-400:]  # 1 when an answer differs
             for one in json.loads(done.stdout)["results"]:
                 median, (low, high) = one["speedup"], one["quartiles"]

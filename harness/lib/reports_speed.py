@@ -26,11 +26,11 @@ def seconds(function):
 
 @report("L01", "many prompts with answers of one token: together against one by one")
 def l01(t, h, q):
-    n, n_tokens = 12, 160
+    n, n_tokens = 8, 160
     ratios = []
     with t.serve(t.small_model, "--max-batch", "1") as single, t.serve(t.small_model, "--max-batch", "8") as many, \
             concurrent.futures.ThreadPoolExecutor(n) as pool:
-        for i in range(5):
+        for i in range(4):
             spent = {}
             for server in (single, many) if i % 2 else (many, single):
                 prompts = [draw(n_tokens, f"l01 {i} {k}") for k in range(n)]
@@ -69,7 +69,7 @@ def l03(t, h, q):
         thread.start()
         try:
             before, began = None, time.perf_counter()
-            for at in token_times(server, {"messages": user("Tell me a long story."), "max_tokens": 900, "logit_bias": ENDS}):
+            for at in token_times(server, {"messages": user("Tell me a long story."), "max_tokens": 600, "logit_bias": ENDS}):
                 was_on = is_on.is_set()
                 if before is not None:
                     gaps[was_on].append(at - before)
