@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Faults that people reported of other servers, tried on tempo9: tool calls, templates, APIs and clients, load and bad
-input, reasoning, structured output, sampling (groups a, b, d, f, i, j, k; d and f are in lib/).
+"""Faults that people reported of other servers, tried on tempo9: tool calls, templates, APIs and clients, prefix and disk
+cache, load and bad input, speculation, reasoning, structured output, sampling, speed (groups a, b, d to g, i to l; d to g
+and l are in lib/).
 
     harness/field_reports.py [--binary PATH] [--only ID,ID] [--shared DIR]
 
-Serves the trained qwen35 of DIR/models (thinking, XML calls) and SmolLM2; what needs no model goes through `tempo9 parse`
-and `tempo9 render`, with templates of DIR/templates. DIR defaults to ../shared. Prints a table: what was tried, PASS,
-FAIL, or GAP for what is known not to be there, with the reason. Exit code 1 when something FAILs. Beside the binary
-there must be echo_server, of the tests.
+Serves the trained qwen35 of DIR/models (thinking, XML calls, recurrent layers) and SmolLM2; what needs no model goes
+through `tempo9 parse` and `tempo9 render`, with templates of DIR/templates; caches, speculation and speed have servers of
+their own, Gemma 3 too. DIR defaults to ../shared. Prints a table: what was tried, PASS, FAIL, or GAP for what is known not
+to be there, with figures or the reason. --only takes a group's letter too. Exit code 1 when something FAILs. Beside the
+binary there must be echo_server and the test programs of the build.
 """
 import argparse
 import concurrent.futures
@@ -26,7 +28,10 @@ sys.path.insert(0, str(ROOT / "harness" / "lib"))
 from reports import (FORCED, TOOL_PROMPT, Gap, Server, Tools, is_valid, loop, questions, report,  # noqa: E402
                      same, try_all, schema_format, tool)
 import reports_api  # noqa: E402, F401: group d
+import reports_cache  # noqa: E402, F401: group e
 import reports_load  # noqa: E402, F401: group f
+import reports_speculation  # noqa: E402, F401: group g
+import reports_speed  # noqa: E402, F401: group l
 
 # --- (a) tool calls
 
@@ -562,16 +567,9 @@ def main():
     parser.add_argument("--shared", default=ROOT.parent / "shared", type=pathlib.Path)
     parser.add_argument("--only", default="")
     options = parser.parse_args()
-    small = subprocess.run([ROOT / "scripts/fetch-model", "smollm2"], capture_output=True, text=True, check=True).stdout.strip()
     tools = Tools(options.binary, options.shared)
-    tools.small_model = small
-    tools.hybrid_model = options.shared / "models/tempo9-tiny-qwen35-mtp.Q8_0.gguf"
-    h = Server(options.binary, tools.hybrid_model)
-    q = Server(options.binary, small)
-    n_failed = try_all(options.only, tools, h, q)
-    h.stop()
-    q.stop()
-    return 1 if n_failed else 0
+    with Server(options.binary, tools.hybrid_model) as h, Server(options.binary, tools.small_model) as q:
+        return 1 if try_all(options.only, tools, h, q) else 0
 
 
 if __name__ == "__main__":

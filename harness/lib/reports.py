@@ -1,4 +1,6 @@
 """What the trials of field reports share: their list, servers to ask, `tempo9 parse` and `tempo9 render`, messages."""
+import collections
+import functools
 import json
 import os
 import pathlib
@@ -9,7 +11,7 @@ import time
 import urllib.error
 import urllib.request
 
-from served import Served
+from served import Served, fetch_model
 
 REPORTS = []
 
@@ -26,15 +28,16 @@ def report(id, what):
 
 
 def try_all(only, *arguments):
-    """Runs the reports named in `only` (separated by commas; empty: all) and prints a table. Returns how many failed."""
+    """Runs the reports named in `only` (separated by commas; empty: all; a letter: its group) and prints a table; what a
+    report returns stands in its row. Returns how many failed."""
     n_failed = 0
     print("| report | tried | result |\n|---|---|---|")
     for id, what, function in sorted(REPORTS, key=lambda one: one[0]):
-        if only and id not in only.split(","):
+        if only and not {id, id[0]} & set(only.split(",")):
             continue
         try:
-            function(*arguments)
-            result = "PASS"
+            said = function(*arguments)
+            result = f"PASS: {said}" if said else "PASS"
         except Gap as gap:
             result = f"GAP: {gap}"
         except Exception as error:
@@ -48,10 +51,17 @@ def same(got, expected):
     assert got == expected, f"{got!r} instead of {expected!r}"
 
 
+# What a completion said, to the bit: its tokens and their log-probabilities.
+Completion = collections.namedtuple("Completion", "said cached n_prompt text finish")
+
+# Tokens that end an answer of one of the models tried here (ordinary words of the others).
+ENDS = {"0": -100, "1": -100, "2": -100, "106": -100, "8166": -100, "8168": -100}
+
+
 class Server(Served):
-    def __init__(self, binary, model, *flags):
+    def __init__(self, binary, model, *flags, environment=None):
         self.file = tempfile.NamedTemporaryFile("w+", suffix=".log")
-        super().__init__(binary, model, self.file.name, *flags)
+        super().__init__(binary, model, self.file.name, *flags, environment=environment)
 
     def post(self, body, path="/v1/chat/completions"):
         """(status, JSON or text)."""
@@ -74,6 +84,16 @@ class Server(Served):
         assert status == 200, f"{status}: {answer}"
         return joined(answer) if isinstance(answer, str) else answer["choices"][0]
 
+    def complete(self, prompt, n=4, **fields):
+        """The most likely n tokens behind a text or token ids; the answer does not end by itself."""
+        status, answer = self.post({"prompt": prompt, "max_tokens": n, "temperature": 0, "logprobs": 1, "logit_bias": ENDS,
+                                    **fields}, "/v1/completions")
+        assert status == 200, f"{status}: {answer}"
+        choice, usage = answer["choices"][0], answer["usage"]
+        said = (tuple(choice["logprobs"]["tokens"]), tuple(choice["logprobs"]["token_logprobs"]))
+        return Completion(said, usage["prompt_tokens_details"]["cached_tokens"], usage["prompt_tokens"], choice["text"],
+                          choice["finish_reason"])
+
     def raw(self, path, data=None, method=None, **headers):
         """(status, headers, body bytes) of anything."""
         request = urllib.request.Request(self.url + path, data, headers, method=method)
@@ -84,7 +104,10 @@ class Server(Served):
             return error.code, error.headers, error.read()
 
     def metric(self, name):
-        return float(re.search(rf"^{name} (\S+)$", self.raw("/metrics")[2].decode(), re.MULTILINE)[1])
+        """Of one with labels the sum."""
+        values = re.findall(rf"^{name}(?:{{.*}})? (\S+)$", self.raw("/metrics")[2].decode(), re.MULTILINE)
+        assert values, name
+        return sum(map(float, values))
 
     def wait_idle(self, patience_s=10):
         """Until no request runs or waits; raises after that time."""
@@ -109,12 +132,6 @@ class Echo(Server):
     def __init__(self, program):
         self.process = subprocess.Popen([program], stderr=subprocess.PIPE, text=True)
         self.url = self.process.stderr.readline().strip()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.stop()
 
 
 def chunks_of(stream):
@@ -156,10 +173,36 @@ def is_valid(text, schema):
 
 
 class Tools:
-    """tempo9 parse and render."""
+    """Models, servers of a report's own, tests of the build, and tempo9 parse, render and tokenize."""
 
     def __init__(self, binary, shared):
         self.binary, self.shared = binary, shared
+        self.hybrid_model = shared / "models/tempo9-tiny-qwen35-mtp.Q8_0.gguf"
+
+    @functools.cached_property
+    def small_model(self):
+        return str(fetch_model("smollm2"))
+
+    @functools.cached_property
+    def sliding_model(self):
+        return fetch_model("gemma3")
+
+    def serve(self, model, *flags, **environment):
+        """A server without a disk cache, unless the environment says otherwise."""
+        if model == self.__dict__.get("sliding_model"):
+            flags = ("--chat-template", "gemma", *flags)
+        return Server(self.binary, model, *flags, environment={"AS_KV_OFFLOAD": "0", **environment})
+
+    def test(self, program, names):
+        """Tests of the build, which lies where the binary does. `names`: gtest's filter."""
+        done = subprocess.run([pathlib.Path(self.binary).parent / program, f"--gtest_filter={names}"], capture_output=True, text=True)
+        passed = re.search(r"\[  PASSED  \] (\d+) test", done.stdout)
+        assert done.returncode == 0 and passed and int(passed[1]) > 0, done.stdout[-500:]
+
+    def tokens(self, text, model):
+        out = self.run("tokenize", "--gguf", model, text=text)
+        assert out.returncode == 0, out.stderr.decode()
+        return json.loads(out.stdout)
 
     def echo(self):
         """A server of tests, whose model says what it is told."""

@@ -1,4 +1,5 @@
 """A tempo9 that a script starts for a model, and the models that scripts take when none is named."""
+import os
 import pathlib
 import re
 import subprocess
@@ -8,11 +9,14 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
+def fetch_model(name):
+    done = subprocess.run([ROOT / "scripts/fetch-model", name], stdout=subprocess.PIPE, text=True, check=True)
+    return pathlib.Path(done.stdout.strip())
+
+
 def default_models(pattern):
     """Those of scripts/fetch-model, and what fits the pattern in ../shared/models."""
-    fetched = (subprocess.run([ROOT / "scripts/fetch-model", name], capture_output=True, text=True, check=True)
-               for name in ("smollm2", "gemma3"))
-    return [*(pathlib.Path(done.stdout.strip()) for done in fetched), *sorted((ROOT.parent / "shared/models").glob(pattern))]
+    return [fetch_model("smollm2"), fetch_model("gemma3"), *sorted((ROOT.parent / "shared/models").glob(pattern))]
 
 
 def inspect(binary, model):
@@ -29,12 +33,13 @@ def template_flags(facts):
 
 
 class Served:
-    """Ready when it is made; what it logs goes to the file `log`."""
+    """Ready when it is made; what it logs goes to the file `log`. `environment`: variables beside those of this process."""
 
-    def __init__(self, binary, model, log, *flags):
+    def __init__(self, binary, model, log, *flags, environment=None):
         self.log = pathlib.Path(log)
         with open(log, "w") as file:
-            self.process = subprocess.Popen([binary, "--gguf", model, "--port", "0", *flags], stderr=file)
+            self.process = subprocess.Popen([binary, "--gguf", model, "--port", "0", *flags], stderr=file,
+                                            env={**os.environ, **(environment or {})})
         self.url = None
         while not self.url:
             if self.process.poll() is not None:
@@ -45,3 +50,9 @@ class Served:
     def stop(self):
         self.process.terminate()
         self.process.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()

@@ -120,7 +120,7 @@ class EngineThread final : public Engine {
                        .state_bytes = needs.state};
     count_memory();
     stats_ = counted_;
-    sequences_.reserve(static_cast<size_t>(options.max_batch));
+    sequences_.reserve(static_cast<size_t>(2 * options.max_batch));
     cache_->notify_disk([waker = waker_] { waker->wake(); });
     thread_ = std::thread([this] { loop(); });
   }
@@ -144,6 +144,7 @@ class EngineThread final : public Engine {
   void log_disk_problem();
   void count_disk_wait(Sequence& sequence);
   Plans plan();
+  void pause(Sequence& sequence);
   void apply(const Plans& plans);
   void set_up(const StepPlan& plan);
   // Takes the open prompt pass on until the step has taken its time.
@@ -371,6 +372,7 @@ void EngineThread::admit() {
     }
     if (!next) return;
     next->order = n_admitted_++;
+    if (const auto i = scheduler_.gives_way(states())) pause(*sequences_[static_cast<size_t>(*i)]);
     sequences_.push_back(std::move(next));                      // from here on the catch in loop() ends it too
     sequences_.back()->pages = cache_->add_sequence().value();  // there are max_batch of them
   }
@@ -441,12 +443,14 @@ Plans EngineThread::plan() {
   return scheduler_.plan(states(), prefill);
 }
 
+void EngineThread::pause(Sequence& sequence) {
+  release(sequence);
+  sequence.was_paused = true;
+  sequence.drafts.clear();
+}
+
 void EngineThread::apply(const Plans& plans) {
-  for (const int32_t i : plans.step.pause) {
-    release(*sequences_[static_cast<size_t>(i)]);
-    sequences_[static_cast<size_t>(i)]->was_paused = true;
-    sequences_[static_cast<size_t>(i)]->drafts.clear();
-  }
+  for (const int32_t i : plans.step.pause) pause(*sequences_[static_cast<size_t>(i)]);
   for (const int32_t i : plans.step.resume) sequences_[static_cast<size_t>(i)]->pages = cache_->add_sequence().value();
   set_up(plans.step);
   set_up(plans.behind);

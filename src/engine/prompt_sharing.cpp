@@ -34,7 +34,7 @@ void share_prompts(std::span<const std::unique_ptr<Sequence>> sequences, bool ke
     sequence->stop = 0;
     if (!keeps_states || !is_reading(*sequence)) continue;
     stop_at(*sequence, (sequence->n_computed / kStateInterval + 1) * kStateInterval);
-    stop_at(*sequence, whole_pages(sequence->n_prompt - 1));
+    stop_at(*sequence, whole_pages(sequence->n_prompt - kHeaderTokens));
   }
   for (const std::unique_ptr<Sequence>& leader : sequences) {
     if (!is_reading(*leader)) continue;

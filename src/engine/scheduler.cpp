@@ -18,6 +18,23 @@ int64_t promised_pages(const SequenceState& s) {
   return pages_for(std::max(s.n_reserved, s.n_computed));
 }
 
+// Whether others may have its place.
+bool may_give_way(const SequenceState& s) { return s.active && s.blocked && s.pass_end == 0; }
+
+// Whose place the next one takes when all are taken: the youngest that gives way; -1: nobody's.
+int32_t find_place(std::span<const SequenceState> states) {
+  int32_t found = -1;
+  for (size_t i = 0; i < states.size(); ++i) {
+    const bool is_younger = found < 0 || states[i].order > states[static_cast<size_t>(found)].order;
+    if (may_give_way(states[i]) && is_younger) found = static_cast<int32_t>(i);
+  }
+  return found;
+}
+
+bool is_full(std::span<const SequenceState> states, int64_t max_batch) {
+  return std::ranges::count_if(states, &SequenceState::active) >= max_batch;
+}
+
 // The making of one plan.
 class Planner {
  public:
@@ -78,6 +95,11 @@ class Planner {
     for (const int32_t i : by_age([](const SequenceState& s) { return !s.active && !s.blocked; })) {
       const int64_t needed = pages_for(state(i).n_reserved);
       if (promised + needed > limits_.pages_total && promised > 0) return;
+      if (is_full(states_, limits_.max_batch)) {
+        const int32_t other = find_place(states_);
+        if (other < 0) return;
+        pause(other);
+      }
       state(i).active = true;
       promised += needed;
       plan_.resume.push_back(i);
@@ -214,13 +236,20 @@ class Planner {
 }  // namespace
 
 bool Scheduler::admits(std::span<const SequenceState> sequences, int64_t n_reserved) const {
-  if (static_cast<int64_t>(sequences.size()) >= limits_.max_batch) return false;
+  const auto keeps_place = [](const SequenceState& s) { return s.active && !may_give_way(s); };
+  if (std::ranges::count_if(sequences, keeps_place) >= limits_.max_batch) return false;
+  if (std::ssize(sequences) >= 2 * limits_.max_batch) return false;
   int64_t promised = 0;
   for (const SequenceState& s : sequences) {
     if (!s.active && !s.blocked) return false;
     promised += promised_pages(s);
   }
   return promised + pages_for(n_reserved) <= limits_.pages_total;
+}
+
+std::optional<int32_t> Scheduler::gives_way(std::span<const SequenceState> sequences) const {
+  if (!is_full(sequences, limits_.max_batch)) return std::nullopt;
+  return find_place(sequences);
 }
 
 Plans Scheduler::plan(std::span<const SequenceState> sequences, const PrefillRows& prefill) const {

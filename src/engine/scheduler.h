@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "engine/step_plan.h"
@@ -28,7 +29,7 @@ struct SequenceState {
 };
 
 struct SchedulerLimits {
-  int64_t max_batch = 0;
+  int64_t max_batch = 0;      // places in the cache; as many sequences again may be blocked
   int64_t max_step_rows = 0;  // REQUIRES: >= max_batch
   int64_t pages_total = 0;    // REQUIRES: enough for any one sequence alone
 };
@@ -38,14 +39,18 @@ struct SchedulerLimits {
 // When pages run out, a sequence that needs some takes them from blocked sequences first, then from those younger than
 // itself, the youngest first. These pause: they lose their pages and compute their tokens again later, and the numeric
 // contract makes the answer the same. Who is in an open prompt pass keeps its pages until that ends. The oldest
-// sequence that can run finds pages at the latest then, so the engine never stands still.
+// sequence that can run finds pages at the latest then, so the engine never stands still. Nor does a reader that is
+// behind hold up others: when all places are taken, a blocked sequence pauses for one that can run.
 class Scheduler {
  public:
   explicit Scheduler(const SchedulerLimits& limits) : limits_(limits) {}
 
   // A new sequence that reserves `n_reserved` tokens may start beside `sequences`. Never while one is paused: its turn
-  // is first. Pages of blocked sequences count as free, since they can be taken.
+  // is first. Pages and places of blocked sequences count as free, since they can be taken.
   bool admits(std::span<const SequenceState> sequences, int64_t n_reserved) const;
+
+  // Who has to pause first so that an admitted one finds a place; nobody while one is free.
+  std::optional<int32_t> gives_way(std::span<const SequenceState> sequences) const;
 
   // Every sequence that decodes gets its row, then its drafts where rows and free pages are left: nobody pauses for
   // them. The rest goes to the prompt with the fewest tokens left, where each 250 ms waited counts as one slice less,

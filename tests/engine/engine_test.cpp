@@ -604,6 +604,25 @@ TEST_F(EngineTest, ASlowReaderPausesItsOwnSequenceOnly) {
   expect_no_pages();
 }
 
+// Field report L09: the client of the only slot waited for another answer before it read on.
+TEST_F(EngineTest, ASlowReaderHoldsUpNobody) {
+  const int64_t n_answer = static_cast<int64_t>(kMaxStreamEvents) + 300;
+  start({.context_length = n_answer + 10, .max_batch = 1});
+  Request r = request({5, 6}, n_answer);
+  r.ignore_end = true;
+  r.sampling.logit_bias = {{0, -100.0f}};  // a piece, and so an event, for each token
+  const Answer expected = run(r);
+  const auto slow = submit(r);
+  while (engine_->stats().running != 1 || engine_->stats().last_step_age_s != 0.0) std::this_thread::yield();
+  Request other = request({7, 8}, 20);
+  other.ignore_end = true;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(run(other).usage.completion_tokens, 20);
+  const Answer answer = read_all(*slow);
+  EXPECT_EQ(answer.tokens, expected.tokens);
+  EXPECT_EQ(answer.text, expected.text);
+  expect_no_pages();
+}
+
 TEST_F(EngineTest, TheQueueIsBounded) {
   start_gated({.max_batch = 1});
   const auto running = submit(request({5}, 2));

@@ -9,6 +9,7 @@
 #include "backends/cpu/cpu.h"
 #include "backends/reference/reference.h"
 #include "engine/engine.h"
+#include "engine/prompt_sharing.h"
 #include "engine/silent_tokenizer.h"
 #include "kv/folder_support.h"
 #include "support/data.h"
@@ -143,6 +144,8 @@ class GoldenEngine : public ::testing::TestWithParam<Case> {
 // Quantised weights have no place here: their activations are rounded to 8 bits, so a close second may win.
 class FloatGoldenEngine : public GoldenEngine {};
 
+class RecurrentGoldenEngine : public GoldenEngine {};
+
 TEST_P(FloatGoldenEngine, FirstTokensAreThoseOfTheReference) {
   std::vector<Request> requests;
   for (const int32_t row : golden_.rows) requests.push_back(request(row, 1));
@@ -187,6 +190,26 @@ TEST_P(GoldenEngine, WhatIsReusedChangesNothing) {
   }
 }
 
+// Field report E16: a template writes the header of the last answer otherwise in the next prompt.
+TEST_P(RecurrentGoldenEngine, TheNextTurnIsReadFromBeforeTheHeaderOfTheLastAnswer) {
+  const auto backend = make_backend(GetParam().backend);
+  const SilentTokenizer tokenizer(model_.info.n_vocab);
+  const EngineOptions options{
+      .context_length = 256, .max_batch = 1, .kv_type = GetParam().kv_type, .kept_bytes = size_t{64} << 20};
+  for (int32_t n = 96; n < 128; ++n) {  // wherever the last page begins
+    const auto engine = Engine::create(*backend, model_, tokenizer, options).value();
+    const Request first = request(n - 1, 4);
+    Request next = first;
+    const auto header = next.prompt.end() - kHeaderTokens;
+    std::reverse(header, next.prompt.end());
+    next.prompt.insert(next.prompt.end(), next.prompt.begin(), next.prompt.begin() + 20);
+    bits_of(*engine, {first}, /*together=*/false);
+    const Answered again = bits_of(*engine, {next}, /*together=*/false);
+    EXPECT_EQ(again.n_reused, (n - kHeaderTokens) / tensor::kPageTokens * tensor::kPageTokens) << n;
+    engine->stop();
+  }
+}
+
 TEST_P(GoldenEngine, WhatComesFromDiskChangesNothing) {
   const std::vector<Request> requests = requests_that_share();
   const auto backend = make_backend(GetParam().backend);
@@ -228,6 +251,7 @@ constexpr Case kOtherCases[]{{"gpt-oss", "cpu", kF16},   {"mistral3", "cpu", kF1
                              {"gemma4", "cpu", kQ8},     {"llama", "reference", kQ8},   {"gemma4-e", "cpu", kF16}};
 INSTANTIATE_TEST_SUITE_P(Float, FloatGoldenEngine, ::testing::ValuesIn(kFloatCases));
 INSTANTIATE_TEST_SUITE_P(Float, GoldenEngine, ::testing::ValuesIn(kFloatCases));
+INSTANTIATE_TEST_SUITE_P(Recurrent, RecurrentGoldenEngine, ::testing::Values(Case{"qwen35", "cpu", kF16}));
 INSTANTIATE_TEST_SUITE_P(Other, GoldenEngine, ::testing::ValuesIn(kOtherCases));
 INSTANTIATE_TEST_SUITE_P(Quantised, GoldenEngine,
                          ::testing::Values(Case{"quant/Q4_K_M", "cpu", kF16}, Case{"quant/Q4_K_M", "cpu", kQ8},

@@ -199,6 +199,32 @@ TEST(Scheduler, AdmitsByBatchAndReservedPages) {
   states[0].blocked = true;
   EXPECT_TRUE(scheduler.admits(states, 320));
   states.push_back(active(1, 1, 0));
+  EXPECT_TRUE(scheduler.admits(states, 1));
+  states[0].blocked = false;
+  EXPECT_FALSE(scheduler.admits(states, 1));
+}
+
+TEST(Scheduler, WhoseReaderIsBehindGivesItsPlaceToOthers) {
+  const Scheduler scheduler({.max_batch = 2, .max_step_rows = 512, .pages_total = 10});
+  std::vector<SequenceState> states{active(0, 33, 32), active(1, 33, 32)};
+  states[0].blocked = states[1].blocked = true;
+  EXPECT_EQ(scheduler.gives_way(states), 1);
+  states[1].pass_end = 33;
+  EXPECT_EQ(scheduler.gives_way(states), 0) << "an open pass keeps its place";
+  // One that was paused comes back in the place of one whose reader is behind now, and only then.
+  states[1] = active(1, 33, 32);
+  states.push_back(active(2, 33, 0));
+  states[2].active = false;
+  EXPECT_FALSE(scheduler.admits(states, 1));
+  const StepPlan plan = scheduler.plan(states, kPrefill).step;
+  EXPECT_EQ(plan.pause, (std::vector<int32_t>{0}));
+  EXPECT_EQ(plan.resume, (std::vector<int32_t>{2}));
+  states[0].blocked = false;
+  EXPECT_TRUE(scheduler.plan(states, kPrefill).step.resume.empty());
+  // Those that stand still are bounded as well.
+  for (SequenceState& s : states) s.blocked = true;
+  EXPECT_TRUE(scheduler.admits(states, 1));
+  states.push_back(states.back());
   EXPECT_FALSE(scheduler.admits(states, 1));
 }
 
@@ -231,7 +257,9 @@ class Simulation {
   void come(const Scheduler& scheduler) {
     const int64_t capacity = limits_.pages_total * tensor::kPageTokens;
     for (SequenceState& s : states_) {
-      s.blocked = to_come_ > 0 && below(6) == 0;
+      // A reader falls behind while there are tokens to read only.
+      const bool has_news = s.blocked || s.n_tokens - s.n_computed == 1;
+      s.blocked = to_come_ > 0 && has_news && below(s.blocked ? 3 : 6) == 0;
       s.n_drafts = s.n_tokens - s.n_computed == 1 ? below(5) : 0;
     }
     while (to_come_ > 0 && below(2) == 0) {
@@ -239,6 +267,11 @@ class Simulation {
       const int64_t n_answer = 1 + below(capacity - n_prompt);
       const int64_t n_reserved = n_prompt + std::min<int64_t>(n_answer, 16);
       if (!scheduler.admits(states_, n_reserved)) return;
+      if (const auto i = scheduler.gives_way(states_)) {
+        ASSERT_TRUE(states_[static_cast<size_t>(*i)].blocked);
+        states_[static_cast<size_t>(*i)].active = false;
+        states_[static_cast<size_t>(*i)].n_computed = 0;
+      }
       states_.push_back({.n_tokens = n_prompt, .n_reserved = n_reserved, .order = next_order_++, .active = true});
       states_.back().whole = images_.emplace_back(some_images(n_prompt));
       ends_.push_back(n_prompt + n_answer);
@@ -282,6 +315,7 @@ class Simulation {
     int64_t pages = 0;
     for (const SequenceState& s : after_) pages += s.active ? pages_for(std::max(s.n_computed, s.pass_end)) : 0;
     ASSERT_LE(pages, limits_.pages_total);
+    ASSERT_LE(std::ranges::count_if(after_, &SequenceState::active), limits_.max_batch);
     const bool can_run = std::ranges::any_of(states_, [](const SequenceState& s) { return !s.blocked; });
     ASSERT_EQ(plans.step.rows.empty() && plans.behind.rows.empty() && !is_open, !can_run && !is_open)
         << "the engine would stand still";
