@@ -137,6 +137,22 @@ class EngineTest : public ::testing::Test {
     }
     for (std::thread& client : clients) client.join();
   }
+  // Tokens of an answer that a stream cannot hold unless somebody reads it.
+  static constexpr int64_t kTooManyEvents = static_cast<int64_t>(kMaxStreamEvents) + 300;
+  static Request request_for_too_many_events() {
+    Request r = request({5, 6}, kTooManyEvents);
+    r.ignore_end = true;
+    r.sampling.logit_bias = {{0, -100.0f}};  // a piece, and so an event, for each token
+    return r;
+  }
+  // The engine has nothing left to do: the only sequence waits for its reader.
+  void wait_until_one_stands_still() {
+    const auto is_idle = [&] {
+      const ServiceStats stats = engine_->stats();
+      return stats.running == 1 && stats.last_step_age_s == 0.0;
+    };
+    while (!is_idle()) std::this_thread::yield();
+  }
   void expect_no_pages() {
     engine_->stop();
     EXPECT_EQ(engine_->stats().kv_pages_used, 0);
@@ -583,20 +599,12 @@ TEST_F(EngineTest, ADroppedStreamIsCancelled) {
 }
 
 TEST_F(EngineTest, ASlowReaderPausesItsOwnSequenceOnly) {
-  const int64_t n_answer = static_cast<int64_t>(kMaxStreamEvents) + 300;
-  start({.context_length = n_answer + 10, .max_batch = 2});
-  Request r = request({5, 6}, n_answer);
-  r.ignore_end = true;
-  r.sampling.logit_bias = {{0, -100.0f}};  // a piece, and so an event, for each token
+  start({.context_length = kTooManyEvents + 10, .max_batch = 2});
+  const Request r = request_for_too_many_events();
   const auto slow = submit(r);
   const Answer quick = run(r);
-  EXPECT_EQ(quick.usage.completion_tokens, n_answer);
-  // The engine has nothing left to do: the slow sequence holds its pages and waits.
-  const auto is_idle = [&] {
-    const ServiceStats stats = engine_->stats();
-    return stats.running == 1 && stats.last_step_age_s == 0.0;
-  };
-  while (!is_idle()) std::this_thread::yield();
+  EXPECT_EQ(quick.usage.completion_tokens, kTooManyEvents);
+  wait_until_one_stands_still();
   EXPECT_GT(engine_->stats().kv_pages_used, 0);
   const Answer answer = read_all(*slow);
   EXPECT_EQ(answer.tokens, quick.tokens);
@@ -606,14 +614,11 @@ TEST_F(EngineTest, ASlowReaderPausesItsOwnSequenceOnly) {
 
 // Field report L09: the client of the only slot waited for another answer before it read on.
 TEST_F(EngineTest, ASlowReaderHoldsUpNobody) {
-  const int64_t n_answer = static_cast<int64_t>(kMaxStreamEvents) + 300;
-  start({.context_length = n_answer + 10, .max_batch = 1});
-  Request r = request({5, 6}, n_answer);
-  r.ignore_end = true;
-  r.sampling.logit_bias = {{0, -100.0f}};  // a piece, and so an event, for each token
+  start({.context_length = kTooManyEvents + 10, .max_batch = 1});
+  const Request r = request_for_too_many_events();
   const Answer expected = run(r);
   const auto slow = submit(r);
-  while (engine_->stats().running != 1 || engine_->stats().last_step_age_s != 0.0) std::this_thread::yield();
+  wait_until_one_stands_still();
   Request other = request({7, 8}, 20);
   other.ignore_end = true;
   for (int i = 0; i < 3; ++i) EXPECT_EQ(run(other).usage.completion_tokens, 20);
