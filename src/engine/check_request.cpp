@@ -21,6 +21,11 @@ Result<void> check_range(std::string_view field, float value, float low, float h
   return invalid(field, fmt::format("{} must be between {} and {}, not {}", field, low, high, value));
 }
 
+Result<void> check_token(std::string_view field, int32_t id, int64_t n_vocab) {
+  if (id >= 0 && id < n_vocab) return {};
+  return invalid(field, fmt::format("token id {} is not in the vocabulary of {}", id, n_vocab));
+}
+
 Result<void> check_prompt(const Request& request, int64_t context_length, int64_t n_vocab) {
   const int64_t n_prompt = static_cast<int64_t>(request.prompt.size());
   if (n_prompt == 0) return fail(ErrorCode::kInvalidInput, "the prompt has no tokens");
@@ -32,11 +37,7 @@ Result<void> check_prompt(const Request& request, int64_t context_length, int64_
                     .with_reason("context_length_exceeded")
                     .with_overflow(n_prompt, context_length));
   }
-  for (const int32_t id : request.prompt) {
-    if (id < 0 || id >= n_vocab) {
-      return invalid("prompt", fmt::format("token id {} is not in the vocabulary of {}", id, n_vocab));
-    }
-  }
+  for (const int32_t id : request.prompt) T9_TRY_VOID(check_token("prompt", id, n_vocab));
   return {};
 }
 
@@ -51,9 +52,7 @@ Result<void> check_sampling(const SamplingParams& params, int64_t n_vocab) {
   T9_TRY_VOID(check_range("frequency_penalty", params.frequency_penalty, -kLarge, kLarge));
   if (params.repeat_last_n < -1) return invalid("repeat_last_n", "repeat_last_n must be -1 or more");
   for (const auto& [id, bias] : params.logit_bias) {
-    if (id < 0 || id >= n_vocab) {
-      return invalid("logit_bias", fmt::format("token id {} is not in the vocabulary of {}", id, n_vocab));
-    }
+    T9_TRY_VOID(check_token("logit_bias", id, n_vocab));
     T9_TRY_VOID(check_range("logit_bias", bias, -kLarge, kLarge));
   }
   return {};
@@ -74,11 +73,7 @@ Result<void> check_thought_limit(const ThoughtLimit& limit, int64_t n_vocab) {
   if (limit.max_tokens < 0) return invalid("thought_limit", "a thought must be allowed 0 tokens or more");
   if (limit.close.empty()) return invalid("thought_limit", "a thought needs a closing mark");
   if (!limit.is_open && limit.open.empty()) return invalid("thought_limit", "a thought needs an opening mark");
-  for (const int32_t id : limit.end) {
-    if (id < 0 || id >= n_vocab) {
-      return invalid("thought_limit", fmt::format("token id {} is not in the vocabulary of {}", id, n_vocab));
-    }
-  }
+  for (const int32_t id : limit.end) T9_TRY_VOID(check_token("thought_limit", id, n_vocab));
   return {};
 }
 
