@@ -137,6 +137,7 @@ class EngineThread final : public Engine {
 
   void admit();
   std::vector<SequenceState> states() const;
+  Demand demand() const;
   // Gives the sequence the pages that are there for its next tokens.
   void reuse(Sequence& sequence);
   // Takes in what the disk has done; true if there was something.
@@ -353,7 +354,7 @@ void EngineThread::step() {
 }
 
 void EngineThread::read_prompts(Clock::time_point started) {
-  const Milliseconds rest(times_.planned_ms() - ms_between(started, Clock::now()));
+  const Milliseconds rest(times_.planned_ms(demand()) - ms_between(started, Clock::now()));
   const std::optional<PromptPass::Done> done = prompt_pass_.advance(rest, sequences_, energy_);
   if (!done) return publish({});
   if (energy_) share_energy(done->plan, done->joules);
@@ -398,6 +399,16 @@ std::vector<SequenceState> EngineThread::states() const {
   return states;
 }
 
+// Who waits for a place or for a reader asks for nothing.
+Demand EngineThread::demand() const {
+  Demand demand;
+  for (const std::unique_ptr<Sequence>& s : sequences_) {
+    if (!s->pages || s->events->is_full()) continue;
+    ++(s->n_tokens() - s->n_computed > 1 ? demand.n_prompts : demand.n_decoding);
+  }
+  return demand;
+}
+
 void EngineThread::reuse(Sequence& sequence) {
   const std::span<const int32_t> keys(sequence.keys);
   const int64_t n_found = cache_->reuse(*sequence.pages, keys.first(keys.size() - 1));  // the last gives the logits
@@ -438,7 +449,7 @@ Plans EngineThread::plan() {
     if (sequence->pages && cache_->is_fetching(*sequence->pages)) sequence->waits = true;
     count_disk_wait(*sequence);
   }
-  PrefillRows prefill = times_.prefill_rows();
+  PrefillRows prefill = times_.prefill_rows(demand());
   if (prompt_pass_.is_open()) prefill.behind = 0;
   return scheduler_.plan(states(), prefill);
 }

@@ -394,40 +394,69 @@ TEST(Scheduler, APlanNeverExceedsItsBudgetsAndEverySequenceEnds) {
   }
 }
 
+constexpr Demand kOneOfEach{.n_prompts = 1, .n_decoding = 1};
+
 TEST(StepTimes, FillsTheStepUpToTheTarget) {
   StepTimes times;
-  EXPECT_EQ(times.prefill_rows().beside_decode, StepTimes::kFirstPrefillRows);
-  EXPECT_EQ(times.prefill_rows().behind, StepTimes::kFirstPassRows);
+  EXPECT_EQ(times.prefill_rows(kOneOfEach).beside_decode, StepTimes::kFirstPrefillRows);
+  EXPECT_EQ(times.prefill_rows(kOneOfEach).behind, StepTimes::kFirstPassRows);
   for (int i = 0; i < 100; ++i) {
     times.add(4, 0, 10.0);
     times.add(4, 20, 10.0 + 20 * 0.5);
   }
-  EXPECT_NEAR(static_cast<double>(times.prefill_rows().beside_decode), (45.0 - 10.0) / 0.5, 1.0);
-  EXPECT_NEAR(static_cast<double>(times.prefill_rows().alone), 45.0 / 0.5, 1.0);
+  EXPECT_NEAR(static_cast<double>(times.prefill_rows(kOneOfEach).beside_decode), (45.0 - 10.0) / 0.5, 1.0);
+  EXPECT_NEAR(static_cast<double>(times.prefill_rows(kOneOfEach).alone), 45.0 / 0.5, 1.0);
   times.add_part(100, 20.0);
-  EXPECT_NEAR(static_cast<double>(times.prefill_rows().behind), (45.0 - 10.0) / 0.2, 1.0);
-  EXPECT_EQ(times.step_ms(), 50.0);
-  EXPECT_EQ(times.prefill_rows().in_some_steps, 4 * times.prefill_rows().beside_decode);
+  EXPECT_NEAR(static_cast<double>(times.prefill_rows(kOneOfEach).behind), (45.0 - 10.0) / 0.2, 1.0);
+  EXPECT_EQ(times.step_ms(kOneOfEach), 50.0);
+  EXPECT_EQ(times.prefill_rows(kOneOfEach).in_some_steps, 4 * times.prefill_rows(kOneOfEach).beside_decode);
 }
 
 TEST(StepTimes, ASlowModelMayTakeTwiceAsLong) {
   StepTimes times;
   for (int i = 0; i < 100; ++i) {
     times.add(1, 0, 200.0);
-    times.add(0, 512, 512 * 4.0);
+    times.add(0, 512, 200.0 + 512 * 4.0);
   }
-  EXPECT_NEAR(static_cast<double>(times.prefill_rows().beside_decode), (360.0 - 200.0) / 4.0, 1.0);
-  EXPECT_EQ(times.step_ms(), 400.0);
+  EXPECT_NEAR(static_cast<double>(times.prefill_rows(kOneOfEach).beside_decode), (360.0 - 200.0) / 4.0, 1.0);
+  EXPECT_EQ(times.step_ms(kOneOfEach), 400.0);
+}
+
+TEST(StepTimes, WhoWaitsForAPromptHasAShareLikeWhoDecodes) {
+  StepTimes times;
+  for (int i = 0; i < 100; ++i) times.add(1, 0, 40.0);
+  const auto slowdown = [&times](int64_t n_prompts, int64_t n_decoding) {
+    return times.step_ms({.n_prompts = n_prompts, .n_decoding = n_decoding}) / 40.0;
+  };
+  EXPECT_NEAR(slowdown(1, 7), 2.0, 0.01) << "half of the time at least";
+  EXPECT_NEAR(slowdown(2, 2), 2.0, 0.01);
+  EXPECT_NEAR(slowdown(2, 1), 3.0, 0.01);
+  EXPECT_NEAR(slowdown(5, 2), 3.5, 0.01);
+  EXPECT_NEAR(slowdown(7, 1), 4.0, 0.01) << "three quarters at most";
+  EXPECT_NEAR(slowdown(7, 0), 2.0, 0.01);
+  EXPECT_NEAR(slowdown(0, 0), 2.0, 0.01);
+}
+
+TEST(StepTimes, ARowIsReadWhereItIsCheaper) {
+  StepTimes times;
+  for (int i = 0; i < 100; ++i) {
+    times.add(1, 0, 10.0);
+    times.add(1, 10, 10.0 + 10 * 0.5);
+    times.add(0, 100, 10.0 + 100 * 0.3);
+  }
+  EXPECT_EQ(times.prefill_rows(kOneOfEach).in_some_steps, 50) << "10 ms more for reading the weights, 0.2 less per row";
+  for (int i = 0; i < 100; ++i) times.add(0, 100, 10.0 + 100 * 0.6);
+  EXPECT_EQ(times.prefill_rows(kOneOfEach).in_some_steps, 4 * times.prefill_rows(kOneOfEach).beside_decode);
 }
 
 TEST(StepTimes, WhatDisturbedDecodingIsForgottenWhenItEnds) {
   StepTimes times;
   for (int i = 0; i < 100; ++i) times.add(1, 0, 85.0);
-  EXPECT_NEAR(times.step_ms(), 170.0, 1.0);
+  EXPECT_NEAR(times.step_ms(kOneOfEach), 170.0, 1.0);
   times.add(1, 0, 48.0);
-  EXPECT_LT(times.step_ms(), 3 * 48.0);
+  EXPECT_LT(times.step_ms(kOneOfEach), 3 * 48.0);
   for (int i = 0; i < 5; ++i) times.add(1, 0, 48.0);
-  EXPECT_NEAR(times.step_ms(), 96.0, 3.0);
+  EXPECT_NEAR(times.step_ms(kOneOfEach), 96.0, 3.0);
 }
 
 TEST(StepTimes, NeverStarvesPromptsAndShrugsOffOneBadSample) {
@@ -435,16 +464,16 @@ TEST(StepTimes, NeverStarvesPromptsAndShrugsOffOneBadSample) {
   times.add(1, 0, 1000.0);
   times.add(0, 64, 64 * 1000.0);
   times.add_part(64, 64 * 1000.0);
-  EXPECT_EQ(times.prefill_rows().beside_decode, StepTimes::kMinPrefillRows);
-  EXPECT_EQ(times.prefill_rows().behind, StepTimes::kMinPassRows);
-  EXPECT_EQ(times.prefill_rows().in_some_steps, 0) << "not even one row fits";
+  EXPECT_EQ(times.prefill_rows(kOneOfEach).beside_decode, StepTimes::kMinPrefillRows);
+  EXPECT_EQ(times.prefill_rows(kOneOfEach).behind, StepTimes::kMinPassRows);
+  EXPECT_EQ(times.prefill_rows(kOneOfEach).in_some_steps, 0) << "not even one row fits";
   StepTimes disturbed;
   for (int i = 0; i < 20; ++i) {
     disturbed.add(1, 0, 10.0);
     disturbed.add(0, 100, 100.0);
   }
   disturbed.add(0, 100, 1e6);
-  EXPECT_GT(disturbed.prefill_rows().beside_decode, 25);
+  EXPECT_GT(disturbed.prefill_rows(kOneOfEach).beside_decode, 25);
 }
 
 }  // namespace
