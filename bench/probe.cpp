@@ -39,6 +39,36 @@ T9_VNNI void dots_512(int64_t repeats) {
   _mm512_store_si512(lanes, _mm512_add_epi32(s0, s9));
   sink = lanes[0];
 }
+
+#define T9_AVX2 __attribute__((target("avx2")))
+
+// 32 products and as many additions, half of them in 16 bits with the next ones.
+T9_AVX2 __attribute__((always_inline)) inline void dot_256(__m256i& sum, __m256i a, __m256i b) {
+  __m256i products = _mm256_maddubs_epi16(a, b);
+  asm volatile("" : "+x"(products));
+  sum = _mm256_add_epi16(sum, products);
+  asm volatile("" : "+x"(sum));
+}
+
+T9_AVX2 void dots_256(int64_t repeats) {
+  const __m256i a = _mm256_set1_epi8(3), b = _mm256_set1_epi8(2);
+  __m256i s0 = _mm256_setzero_si256(), s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0, s8 = s0, s9 = s0;
+  for (int64_t i = 0; i < 2 * repeats; ++i) {
+    dot_256(s0, a, b);
+    dot_256(s1, a, b);
+    dot_256(s2, a, b);
+    dot_256(s3, a, b);
+    dot_256(s4, a, b);
+    dot_256(s5, a, b);
+    dot_256(s6, a, b);
+    dot_256(s7, a, b);
+    dot_256(s8, a, b);
+    dot_256(s9, a, b);
+  }
+  alignas(32) int32_t lanes[8];
+  _mm256_store_si256(reinterpret_cast<__m256i*>(lanes), _mm256_add_epi16(s0, s9));
+  sink = lanes[0];
+}
 #endif
 
 }  // namespace
@@ -61,6 +91,10 @@ void int8_dots(int64_t repeats) {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512vnni")) {
     dots_512(repeats);
+    return;
+  }
+  if (__builtin_cpu_supports("avx2")) {
+    dots_256(repeats);
     return;
   }
 #endif
