@@ -33,6 +33,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// For what the first round leaves of all prompts, for those after it.
+constexpr size_t kWarmBytes = size_t{512} << 20;
+
 struct Flags {
   std::string gguf;
   std::string prompts;
@@ -45,6 +48,7 @@ struct Flags {
   int rounds = 10;
   double min_acceptance = 0.60;
   double wrong_share = 0.0;
+  bool warm = false;
   bool json = false;
 };
 
@@ -102,6 +106,7 @@ struct Run {
   double seconds = 0.0;
   double decode_s = 0.0;  // from the first token to the last, each answer's; 0 where no answer has two
   double cpu_s = 0.0;
+  int64_t n_cached = 0;  // tokens of prompts
   int64_t n_drafted = 0;
   int64_t n_accepted = 0;
 };
@@ -131,6 +136,7 @@ Result<Run> answer(engine::Engine& engine, const Prompt& prompt, const Flags& fl
       run.tokens.insert(run.tokens.end(), event.tokens.begin(), event.tokens.end());
       if (!event.finish) continue;
       run.decode_s += event.usage.decode_ms / 1000.0;
+      run.n_cached += event.usage.cached_tokens;
       run.n_drafted += event.usage.drafted_tokens;
       run.n_accepted += event.usage.accepted_tokens;
       break;
@@ -157,6 +163,7 @@ struct Line {
   std::vector<double> decode_speedups;  // the same behind the first token; of pairs with more than one
   std::vector<double> cpu_ratios;       // CPU seconds with over without
   int64_t n_prompt_tokens = 0;
+  int64_t n_cached = 0;  // of them, each copy's of those that ran together
   int64_t n_tokens = 0;
   double seconds = 0.0;
   int64_t n_drafted = 0;
@@ -170,6 +177,7 @@ void add_pair(Line& line, const Prompt& prompt, const Run& run, const Run& plain
   line.speedups.push_back(plain.seconds / run.seconds);
   if (plain.decode_s > 0.0 && run.decode_s > 0.0) line.decode_speedups.push_back(plain.decode_s / run.decode_s);
   line.n_prompt_tokens += std::ssize(prompt.tokens);
+  line.n_cached += run.n_cached;
   line.cpu_ratios.push_back(run.cpu_s / plain.cpu_s);
   line.n_tokens += std::ssize(run.tokens);
   line.seconds += run.seconds;
@@ -215,6 +223,7 @@ Json to_json(const Flags& flags, const std::string& backend, const Lines& lines,
            {"decode_speedup", quantile(line.decode_speedups, 0.5)},
            {"decode_quartiles", {quantile(line.decode_speedups, 0.25), quantile(line.decode_speedups, 0.75)}},
            {"prompt_tokens", mean(line.n_prompt_tokens)},
+           {"cached_tokens", mean(line.n_cached)},
            {"answer_tokens", mean(line.n_tokens)},
            {"cpu_seconds_ratio", quantile(line.cpu_ratios, 0.5)},
            {"tokens_per_second", static_cast<double>(line.n_tokens) / line.seconds},
@@ -254,7 +263,8 @@ void print_table(const Json& json) {
         line["quartiles"][0].get<double>(), line["quartiles"][1].get<double>(), line["decode_speedup"].get<double>(),
         line["decode_quartiles"][0].get<double>(), line["decode_quartiles"][1].get<double>(),
         line["pairs"].get<int64_t>(), line["cpu_seconds_ratio"].get<double>(),
-        fmt::format("{:.0f} + {:.0f}", line["prompt_tokens"].get<double>(), line["answer_tokens"].get<double>()),
+        fmt::format("{:.0f} + {:.0f}", line["prompt_tokens"].get<double>() - line["cached_tokens"].get<double>(),
+                    line["answer_tokens"].get<double>()),
         line["tokens_per_second"].get<double>(), 100.0 * line["accepted_share"].get<double>(),
         line["different_answers"] == 0 ? "yes" : "NO");
   }
@@ -306,7 +316,7 @@ Result<int> run_bench(const Flags& flags) {
     engine::EngineOptions options{.context_length = std::min<int64_t>(model.info.context_length, 4096),
                                   .max_batch = std::max<int64_t>(flags.together, 1),
                                   .kv_type = kv_type,
-                                  .kept_bytes = 0};
+                                  .kept_bytes = flags.warm ? kWarmBytes : 0};
     options.speculation = speculation_of(depth, flags);
     return engine::Engine::create(*backend, model, *tokenizer, options);
   };
@@ -368,6 +378,7 @@ void add_bench_spec_command(CLI::App& bench, int& exit_code) {
   command->add_option("-r,--rounds", flags->rounds, "pairs per prompt and depth")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  command->add_flag("--warm", flags->warm, "prompts are in the cache, as those that agents send again");
   command->add_flag("--json", flags->json, "print JSON");
   command->callback([flags, &exit_code] { exit_code = run(*flags); });
 }

@@ -325,6 +325,16 @@ TEST_F(Instruments, BenchSpecComparesAnswersWithAndWithoutDrafts) {
     EXPECT_LT(line["accepted_share"], 0.3) << line;
   }
   EXPECT_EQ(run(command + " -k fixed17").exit_code, 2);
+  // The first round leaves prompts in the cache for those that count.
+  const std::string long_prompt =
+      write("long.jsonl", R"({"workload": "code", "prompt": ")" + std::string(200, 'a') + "\"}\n");
+  for (const bool is_warm : {false, true}) {
+    const Output out = run("bench spec --gguf " + golden("qwen35/model.gguf") + " --prompts " + long_prompt +
+                           " --json -r 1 -n 4 -t 1 -k auto" + (is_warm ? " --warm" : ""));
+    const Json line = Json::parse(out.text)["results"][0];
+    EXPECT_EQ(line["cached_tokens"] > 0, is_warm) << line;
+    EXPECT_EQ(line["different_answers"], 0) << line;
+  }
 }
 
 TEST_F(Instruments, WrongFlagsGiveExitCode2) {

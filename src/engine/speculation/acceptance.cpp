@@ -23,10 +23,9 @@ constexpr double kReopenMargin = 0.05;
 }  // namespace
 
 AcceptanceRates AcceptanceRates::for_new_text() const {
-  AcceptanceRates mixed = *this;
-  for (double& rate : mixed.rates_) rate = (rate + first_guess_) / 2.0;
-  mixed.weights_.fill(kFirstWeight);
-  return mixed;
+  AcceptanceRates rates = *this;
+  rates.weights_.fill(kFirstWeight);
+  return rates;
 }
 
 void AcceptanceRates::forget() {

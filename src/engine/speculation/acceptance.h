@@ -15,8 +15,7 @@ class AcceptanceRates {
  public:
   explicit AcceptanceRates(double first_guess = 0.8) : first_guess_(first_guess) { rates_.fill(first_guess); }
 
-  // Half of these and half of the first guess: for a new text, of which others tell only so much. As much as some eight
-  // trials of its own.
+  // For a new text, of which others tell only so much: as much as some eight trials of its own.
   AcceptanceRates for_new_text() const;
 
   double at(int64_t depth) const { return rates_[static_cast<size_t>(depth)]; }

@@ -11,10 +11,6 @@
 namespace tempo9::engine {
 namespace {
 
-// In the first tokens of an answer it is not known yet how it goes: only drafters that are right most of the time.
-constexpr int64_t kEarlyTokens = 16;
-constexpr double kEarlyAcceptance = 0.75;
-
 size_t index_of(Drafter drafter) { return static_cast<size_t>(drafter); }
 
 ExpertCounts count_experts(const tensor::Program& program) {
@@ -26,16 +22,8 @@ ExpertCounts count_experts(const tensor::Program& program) {
   return {};
 }
 
-// Follows a change within some ten samples; one that another process has disturbed counts only so much.
-void average_in(double& average, double ms) {
-  if (average == 0.0) average = ms;
-  average += 0.1 * (std::min(ms, 3.0 * average) - average);
-}
-
 // Rows to catch up on, per sequence, up to which a first pass is a usual one. Prompts bring hundreds, once.
 constexpr int64_t kUsualRows = 16;
-// Per step that the block is not asked: so that a price which was once too high is tried again some day.
-constexpr double kPriceDecay = 0.999;
 
 double ms_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
@@ -84,30 +72,21 @@ Result<std::unique_ptr<Speculator>> Speculator::create(backends::Backend& backen
 
 SequenceSpeculation& Speculator::state_of(Sequence& sequence) {
   if (!sequence.speculation) {
-    for (AcceptanceRates& rates : rates_) rates.forget();
-    const AcceptanceGate gate(options_.always ? 0.0 : options_.min_acceptance);
     sequence.speculation = std::make_unique<SequenceSpeculation>(
-        SequenceSpeculation{.text = {},
-                            .rates = {rates_[0].for_new_text(), rates_[1].for_new_text()},
-                            .gates = {gate, gate},
-                            .pending = {}});
+        SequenceSpeculation{.text = {}, .control = control_.begin_request(), .pending = {}});
   }
   return *sequence.speculation;
 }
 
 void Speculator::verified(Sequence& sequence, int64_t n_drafts, int64_t n_accepted) {
-  if (n_drafts == 0) return;
+  RequestControl& control = state_of(sequence).control;
+  const size_t drafter = index_of(control.drafted_by);
+  const uint64_t n_closings = control.gates[drafter].n_closings();
+  control_.verified(control, n_drafts, n_accepted, sequence.n_answer());
   sequence.n_drafted += n_drafts;
   sequence.n_drafts_accepted += n_accepted;
-  SequenceSpeculation& state = state_of(sequence);
-  const size_t drafter = index_of(state.drafted_by);
-  state.rates[drafter].add(n_drafts, n_accepted);
-  rates_[drafter].add(n_drafts, n_accepted);
-  AcceptanceGate& gate = state.gates[drafter];
   DrafterStats& stats = stats_.drafters[drafter];
-  stats.gate_closings -= gate.n_closings();
-  gate.add(n_drafts, n_accepted, sequence.n_answer());
-  stats.gate_closings += gate.n_closings();
+  stats.gate_closings += control.gates[drafter].n_closings() - n_closings;
   for (int64_t i = 0; i < n_drafts; ++i) {
     ++stats.proposed[static_cast<size_t>(i)];
     if (i < n_accepted) ++stats.accepted[static_cast<size_t>(i)];
@@ -139,13 +118,14 @@ void Speculator::spoil(Sequence& sequence) const {
 // ---- choosing
 
 int64_t Speculator::depth_limit(const Sequence& sequence, Drafter drafter) const {
+  const int64_t n_answer = sequence.n_answer();
   // The last token of an answer is sampled and never read.
-  int64_t limit = std::min(options_.max_depth, sequence.max_tokens - sequence.n_answer() - 1);
-  if (options_.always) return limit;
-  const SequenceSpeculation& state = *sequence.speculation;
-  const bool is_early = sequence.n_answer() < kEarlyTokens;
-  if (is_early && state.rates[index_of(drafter)].at(0) <= kEarlyAcceptance) return 0;
-  return std::min(limit, state.gates[index_of(drafter)].max_depth(sequence.n_answer()));
+  return std::min(control_.depth_limit(sequence.speculation->control, drafter, n_answer),
+                  sequence.max_tokens - n_answer - 1);
+}
+
+bool Speculator::prefers_block(const Sequence& sequence) const {
+  return block_ && control_.prefers_block(sequence.speculation->control, sequence.n_answer());
 }
 
 // Drafts that the answer cannot hold are of no use: those behind its end, and what its grammar forbids.
@@ -172,32 +152,28 @@ std::vector<Speculator::Candidate> Speculator::find_candidates(const StepPlan& p
     if (!is_decoding(sequence)) continue;
     SequenceSpeculation& state = state_of(sequence);
     sequence.drafts.clear();
-    draft_from_text(sequence);
-    state.drafted_by = sequence.drafts.empty() && block_ ? Drafter::kBlock : Drafter::kText;
+    if (!prefers_block(sequence)) draft_from_text(sequence);
+    state.control.drafted_by = sequence.drafts.empty() && block_ ? Drafter::kBlock : Drafter::kText;
     candidates.push_back({.sequence = &sequence});
   }
   return candidates;
 }
 
-void Speculator::choose(std::vector<Candidate>& candidates) const {
-  std::vector<DraftCandidate> choices;
+void Speculator::choose(std::vector<Candidate>& candidates) {
+  std::vector<DraftControl::Candidate> choices;
   for (const Candidate& candidate : candidates) {
-    const SequenceSpeculation& state = *candidate.sequence->speculation;
-    const bool from_block = state.drafted_by == Drafter::kBlock;
-    const int64_t limit =
-        from_block ? depth_limit(*candidate.sequence, Drafter::kBlock) : std::ssize(candidate.sequence->drafts);
-    choices.push_back({.max_depth = std::max<int64_t>(limit, 0),
-                       .rates = &state.rates[index_of(state.drafted_by)],
-                       .needs_passes = from_block});
+    RequestControl& control = candidate.sequence->speculation->control;
+    const bool from_block = control.drafted_by == Drafter::kBlock;
+    choices.push_back({.request = &control,
+                       .drafter = control.drafted_by,
+                       .limit = from_block ? depth_limit(*candidate.sequence, Drafter::kBlock)
+                                           : std::ssize(candidate.sequence->drafts)});
   }
-  const int64_t n_decoding = std::ssize(candidates);
-  const std::vector<int64_t> depths =
-      choose_depths(choices, n_decoding, n_decoding, limits_.max_step_rows - n_decoding,
-                    {.step = cost_, .first_pass_ms = first_pass_ms_, .next_pass_ms = next_pass_ms_});
+  control_.choose(choices, limits_.max_step_rows - std::ssize(candidates));
   for (size_t i = 0; i < candidates.size(); ++i) {
     Candidate& candidate = candidates[i];
-    candidate.depth = options_.always ? choices[i].max_depth : depths[i];
-    if (!choices[i].needs_passes) candidate.sequence->drafts.resize(static_cast<size_t>(candidate.depth));
+    candidate.depth = choices[i].depth;
+    if (choices[i].drafter == Drafter::kText) candidate.sequence->drafts.resize(static_cast<size_t>(candidate.depth));
   }
 }
 
@@ -248,21 +224,17 @@ void Speculator::catch_up(const StepPlan& plan, std::span<const std::unique_ptr<
   for (const StepPlan::Rows& rows : plan.rows) {
     Sequence& sequence = *sequences[static_cast<size_t>(rows.sequence)];
     const auto candidate = std::ranges::find(candidates, &sequence, &Candidate::sequence);
-    const bool is_drafted =
-        candidate != candidates.end() && candidate->depth > 0 && sequence.speculation->drafted_by == Drafter::kBlock;
+    const bool is_drafted = candidate != candidates.end() && candidate->depth > 0 &&
+                            sequence.speculation->control.drafted_by == Drafter::kBlock;
     if (!add_pending(sequence, is_drafted) || !is_drafted) continue;
     block_->want_draft();
     candidate->constraint = sequence.constraint;
     drafting.push_back(&*candidate);
   }
-  if (drafting.empty()) {
-    first_pass_ms_ *= kPriceDecay;
-    next_pass_ms_ *= kPriceDecay;
-  }
   if (block_->n_rows() == 0) return;
   const DraftBlock::Output first = block_->run();
   const bool is_usual = block_->n_rows() <= kUsualRows * std::ssize(drafting);
-  if (is_usual) average_in(first_pass_ms_, ms_since(started));
+  if (is_usual) control_.measure_first_draft(ms_since(started));
   draft_deeper(std::move(drafting), first);
 }
 
@@ -289,7 +261,7 @@ void Speculator::draft_deeper(std::vector<Candidate*> drafting, DraftBlock::Outp
       block_->want_draft();
     }
     output = block_->run();
-    average_in(next_pass_ms_, ms_since(started));
+    control_.measure_next_draft(ms_since(started));
   }
   for (Candidate* candidate : all) cache_.truncate(candidate->sequence->pages.value(), candidate->sequence->n_computed);
 }
@@ -323,16 +295,17 @@ SpeculationStats Speculator::stats(std::span<const std::unique_ptr<Sequence>> se
     if (!sequence->speculation) continue;
     for (size_t drafter = 0; drafter < kDrafters; ++drafter) {
       if (drafter == index_of(Drafter::kBlock) && !block_) continue;
-      const bool is_open = sequence->speculation->gates[drafter].is_open();
+      const bool is_open = sequence->speculation->control.gates[drafter].is_open();
       ++(is_open ? stats.drafters[drafter].gates_open : stats.drafters[drafter].gates_closed);
     }
   }
-  if (cost_.is_measured()) {
-    stats.pass_ms = cost_.base_ms();
-    stats.row_ms = cost_.row_ms();
+  const StepCost& cost = control_.cost();
+  if (cost.is_measured()) {
+    stats.pass_ms = cost.base_ms();
+    stats.row_ms = cost.row_ms();
   }
-  stats.median_error = cost_.median_error();
-  stats.draft_ms = next_pass_ms_;
+  stats.median_error = cost.median_error();
+  stats.draft_ms = control_.next_draft_ms();
   return stats;
 }
 

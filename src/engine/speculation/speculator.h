@@ -2,7 +2,6 @@
 // only how many steps it takes (spec performance section 11).
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -11,9 +10,8 @@
 
 #include "engine/sampler/sampler.h"
 #include "engine/sequence.h"
-#include "engine/speculation/acceptance.h"
-#include "engine/speculation/depths.h"
 #include "engine/speculation/draft_block.h"
+#include "engine/speculation/draft_control.h"
 #include "engine/speculation/options.h"
 #include "engine/step_plan.h"
 #include "tokenizer/tokenizer.h"
@@ -51,7 +49,7 @@ class Speculator {
   void draft(const StepPlan& plan, std::span<const std::unique_ptr<Sequence>> sequences,
              tensor::MatView<const float> hidden);
   // A step without rows of prompts took so long.
-  void measure(int64_t n_rows, double ms) { cost_.add(n_rows, ms); }
+  void measure(int64_t n_rows, double ms) { control_.measure(n_rows, ms); }
 
   // `sequences`: those that run, whose gates are counted.
   SpeculationStats stats(std::span<const std::unique_ptr<Sequence>> sequences) const;
@@ -66,13 +64,14 @@ class Speculator {
 
   Speculator(const tokenizer::Tokenizer& tokenizer, kv::Cache& cache, const SpeculationOptions& options,
              const Limits& limits, ExpertCounts experts)
-      : tokenizer_(tokenizer), cache_(cache), options_(options), limits_(limits), cost_(experts) {}
+      : tokenizer_(tokenizer), cache_(cache), options_(options), limits_(limits), control_(options, experts) {}
 
   SequenceSpeculation& state_of(Sequence& sequence);
   int64_t depth_limit(const Sequence& sequence, Drafter drafter) const;
+  bool prefers_block(const Sequence& sequence) const;
   void draft_from_text(Sequence& sequence) const;
   std::vector<Candidate> find_candidates(const StepPlan& plan, std::span<const std::unique_ptr<Sequence>> sequences);
-  void choose(std::vector<Candidate>& candidates) const;
+  void choose(std::vector<Candidate>& candidates);
   void spoil(Sequence& sequence) const;
 
   void take_hidden(const StepPlan& plan, std::span<const std::unique_ptr<Sequence>> sequences,
@@ -91,10 +90,7 @@ class Speculator {
   std::optional<DraftBlock> block_;
   SamplerScratch scratch_;
 
-  StepCost cost_;
-  double first_pass_ms_ = 0.0;
-  double next_pass_ms_ = 0.0;
-  std::array<AcceptanceRates, kDrafters> rates_{AcceptanceRates(0.8), AcceptanceRates(0.8)};  // of all requests
+  DraftControl control_;
   SpeculationStats stats_;
 };
 
