@@ -149,14 +149,14 @@ TEST_F(ImagesTest, TextThatSpellsAPlaceholderIsText) {
 }
 
 TEST_F(ImagesTest, PlacesThatAServerDoesNotFetchFromAreNamed) {
-  constexpr std::string_view kChat = "/v1/chat/completions";
+  constexpr std::string_view kRoute = "/v1/chat/completions";
   const HttpReply reply =
-      refused(kChat, openai(openai_part("http://127.0.0.1:1/x.png")), "http(s) URLs are not supported");
+      refused(kRoute, openai(openai_part("http://127.0.0.1:1/x.png")), "http(s) URLs are not supported");
   EXPECT_EQ(parse(reply.body)["error"]["param"], "messages[0].content[0]");
   EXPECT_EQ(parse(reply.body)["error"]["code"], "unsupported_content");
-  refused(kChat, openai(openai_part("https://example.com/x.png")), "http(s) URLs");
-  refused(kChat, openai(openai_part("file:///etc/passwd")), "images from files are not supported");
-  refused(kChat, openai(openai_part("/etc/passwd")), "other places than data URLs");
+  refused(kRoute, openai(openai_part("https://example.com/x.png")), "http(s) URLs");
+  refused(kRoute, openai(openai_part("file:///etc/passwd")), "images from files are not supported");
+  refused(kRoute, openai(openai_part("/etc/passwd")), "other places than data URLs");
   refused("/v1/responses", responses(R"({"type":"input_image","image_url":"https://example.com/x.png"})"), "http(s)");
   refused("/v1/responses", responses(R"({"type":"input_image","file_id":"file-1"})"), "file ids are not supported");
   refused("/v1/messages", anthropic(R"({"type":"image","source":{"type":"url","url":"https://x/y.png"}})"),
@@ -169,14 +169,14 @@ TEST_F(ImagesTest, PlacesThatAServerDoesNotFetchFromAreNamed) {
 }
 
 TEST_F(ImagesTest, WhatIsNoImageIsRefusedInTheDialectsForm) {
-  constexpr std::string_view kChat = "/v1/chat/completions";
-  const HttpReply reply = refused(kChat, openai(openai_part("data:image/png;base64,AAAA")), "no known image format");
+  constexpr std::string_view kRoute = "/v1/chat/completions";
+  const HttpReply reply = refused(kRoute, openai(openai_part("data:image/png;base64,AAAA")), "no known image format");
   EXPECT_EQ(parse(reply.body)["error"]["code"], "invalid_image");
   EXPECT_EQ(parse(reply.body)["error"]["param"], "messages[0].content[0]");
-  refused(kChat, openai(openai_part("data:image/png;base64,A*")), "not base64");
-  refused(kChat, openai(openai_part("data:image/png,raw")), "not in base64");
-  refused(kChat, openai(openai_part("data:image/png;base64,")), "not base64");
-  refused(kChat, openai(openai_part("data:image/png;base64," + encode_base64("BM1234567890"))),
+  refused(kRoute, openai(openai_part("data:image/png;base64,A*")), "not base64");
+  refused(kRoute, openai(openai_part("data:image/png,raw")), "not in base64");
+  refused(kRoute, openai(openai_part("data:image/png;base64,")), "not base64");
+  refused(kRoute, openai(openai_part("data:image/png;base64," + encode_base64("BM1234567890"))),
           "BMP images are not supported");
   EXPECT_EQ(parse(refused("/v1/messages", anthropic(anthropic_block("AAAA")), "no known image format").body)["type"],
             "error");

@@ -278,9 +278,9 @@ TEST_F(ServerTest, NullCountsAsAbsentForEveryOptionalField) {
 
 TEST_F(ServerTest, ToolsAreRenderedAndToolChoiceNoneLeavesThemOut) {
   service_.answer_with({"x"});
-  constexpr std::string_view kTools = R"("tools":[{"type":"function","function":{"name":"f"}}])";
+  constexpr std::string_view kOffered = R"("tools":[{"type":"function","function":{"name":"f"}}])";
   const auto prompt_of = [&](std::string_view extra) {
-    const HttpReply reply = chat(chat_body(fmt::format("{}{}", kTools, extra)));
+    const HttpReply reply = chat(chat_body(fmt::format("{}{}", kOffered, extra)));
     EXPECT_EQ(reply.status, 200) << reply.body;
     return tokenizer_.decode(service_.next_stream()->request.prompt, true);
   };

@@ -11,14 +11,14 @@ namespace {
 
 using engine::FinishReason;
 
-constexpr std::string_view kTools = R"("tools":[{"type":"function","name":"weather","parameters":
+constexpr std::string_view kResponsesTools = R"("tools":[{"type":"function","name":"weather","parameters":
     {"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"}}}}])";
-constexpr std::string_view kCall =
+constexpr std::string_view kResponsesCall =
     "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Oslo\", \"days\": \"3\"}}\n</tool_call>";
 constexpr std::string_view kSummary = R"("reasoning":{"summary":"auto"})";
 
 std::string with_tools(std::string_view fields = {}) {
-  return fmt::format("{}{}{}", kTools, fields.empty() ? "" : ",", fields);
+  return fmt::format("{}{}{}", kResponsesTools, fields.empty() ? "" : ",", fields);
 }
 
 // A call of a tool in the hermes-json form.
@@ -170,7 +170,8 @@ TEST_F(ResponsesTest, ReasoningThatIsSwitchedOffIsLeftOut) {
 }
 
 TEST_F(ResponsesTest, ParallelCallsAreItemsOfTheirOwn) {
-  service_.answer_with({"One ", "moment.\n", std::string(kCall), "\n", call_of("weather", R"({"city": "R\u00f6m"})")});
+  service_.answer_with(
+      {"One ", "moment.\n", std::string(kResponsesCall), "\n", call_of("weather", R"({"city": "R\u00f6m"})")});
   const Json output = both(input_body(with_tools()))["output"];
   ASSERT_EQ(output.size(), 3u);
   EXPECT_EQ(output[0]["content"][0]["text"], "One moment.");
@@ -180,7 +181,7 @@ TEST_F(ResponsesTest, ParallelCallsAreItemsOfTheirOwn) {
 }
 
 TEST_F(ResponsesTest, OneCallIsEnoughWhenTheClientSaysSo) {
-  service_.answer_with({std::string(kCall), std::string(kCall), "more"});
+  service_.answer_with({std::string(kResponsesCall), std::string(kResponsesCall), "more"});
   const Json response = both(input_body(with_tools(R"("parallel_tool_calls":false)")));
   EXPECT_EQ(response["output"].size(), 1u);
   EXPECT_EQ(response["parallel_tool_calls"], false);
@@ -188,7 +189,7 @@ TEST_F(ResponsesTest, OneCallIsEnoughWhenTheClientSaysSo) {
 }
 
 TEST_F(ResponsesTest, IdsAreUniqueAndOfTheApisForm) {
-  service_.answer_with({"<think>a</think>b" + std::string(kCall) + std::string(kCall)});
+  service_.answer_with({"<think>a</think>b" + std::string(kResponsesCall) + std::string(kResponsesCall)});
   std::set<std::string> ids;
   for (int i = 0; i < 4; ++i) {
     const std::string body = input_body(with_tools());
@@ -282,7 +283,7 @@ TEST_F(ResponsesTest, ALimitLeavesTheResponseIncomplete) {
   EXPECT_EQ(call[0]["status"], "completed");
   EXPECT_EQ(call[1]["status"], "incomplete");
   EXPECT_EQ(call[1]["arguments"], R"({"city": "Os)") << "never closed: a half command must not run";
-  EXPECT_EQ(cut({std::string(kCall)})[0]["status"], "completed");
+  EXPECT_EQ(cut({std::string(kResponsesCall)})[0]["status"], "completed");
   EXPECT_EQ(cut({}), Json::array());
 }
 
@@ -358,7 +359,7 @@ TEST_F(ResponsesTest, AnErrorInMidStreamIsAFailedResponse) {
 
 // Field report D06: what a client goes on from is there, in whichever form it was answered.
 TEST_F(ResponsesTest, AResponseCanBeGoneOnFrom) {
-  service_.answer_with({"<think>Hm.</think>Sure.", std::string(kCall)});
+  service_.answer_with({"<think>Hm.</think>Sure.", std::string(kResponsesCall)});
   // The template shows no calls, so that they are put into the text.
   const std::string after_call =
       "<s><turn>user:hi<turn>assistant:Sure.\n<tool_call>\n{\"name\":\"weather\",\"arguments\":"
@@ -376,7 +377,8 @@ TEST_F(ResponsesTest, AResponseCanBeGoneOnFrom) {
     EXPECT_EQ(tokenizer_.decode(service_.next_stream()->request.prompt, true), after_call)
         << "instructions and tools are those of the request alone";
     const std::string third = fmt::format(R"({{"input":"Go on.","previous_response_id":{}}})", next["id"].dump());
-    EXPECT_EQ(prompt_of(third), after_call + "Sure." + std::string(kCall) + "<turn>user:Go on.<turn>assistant:")
+    EXPECT_EQ(prompt_of(third),
+              after_call + "Sure." + std::string(kResponsesCall) + "<turn>user:Go on.<turn>assistant:")
         << "without tools, the markup of a call is text";
     EXPECT_EQ(prompt_of(fmt::format(R"({{"previous_response_id":"{}"}})", id)).find("<s><turn>user:hi"), 0u)
         << "input may be left out";

@@ -263,7 +263,7 @@ TEST(Buckets, HoldTheImagesOfTheirFamilies) {
 
 // Sizes and shapes of all kinds give, padded to their bucket, the rows that they give alone, or the same refusal.
 TEST(Buckets, ChangeNoRows) {
-  constexpr std::pair<int32_t, int32_t> kSizes[] = {
+  constexpr std::pair<int32_t, int32_t> kImageSizes[] = {
       {1, 1},    {10000, 3}, {128, 128}, {256, 256}, {256, 64}, {64, 256}, {100, 100}, {33, 77},  {200, 1}, {1, 200},
       {640, 48}, {48, 640},  {7, 5},     {300, 200}, {8, 8},    {16, 8},   {129, 127}, {1000, 9}, {17, 90}, {201, 1}};
   const std::vector<std::byte> bytes =
@@ -272,7 +272,7 @@ TEST(Buckets, ChangeNoRows) {
   const auto alone = exact_encoder(bytes, 4096, 1 << 16, false);
   const auto padded = exact_encoder(bytes, 4096, 1 << 16, true);
   int n_refused = 0;
-  for (const auto& [width, height] : kSizes) {
+  for (const auto& [width, height] : kImageSizes) {
     const Image image = make_sample_image(width, height, 5);
     const auto expected = alone->encode(image, {});
     const auto rows = padded->encode(image, {});

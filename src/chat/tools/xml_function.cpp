@@ -18,7 +18,7 @@ constexpr std::string_view kParameter = "<parameter";
 constexpr std::string_view kParameterEnd = "</parameter>";
 constexpr std::string_view kToolCall = "<tool_call>";
 constexpr std::string_view kToolCallEnd = "</tool_call>";
-constexpr size_t kMaxName = 256;
+constexpr size_t kMaxFunctionName = 256;
 
 // What may follow a value's end tag, and a function's.
 constexpr std::string_view kBehindParameter[] = {kParameter, kFunctionEnd, kToolCallEnd, kToolCall};
@@ -40,7 +40,7 @@ Task<std::optional<std::string>> read_tag_name(TextSource& in, std::string_view 
   std::string written;
   for (;;) {
     const int c = co_await in.peek();
-    if (c < 0 || c == '\n' || c == '<' || written.size() > kMaxName) co_return std::nullopt;
+    if (c < 0 || c == '\n' || c == '<' || written.size() > kMaxFunctionName) co_return std::nullopt;
     in.advance(1);
     if (c == '>') break;
     written += static_cast<char>(c);

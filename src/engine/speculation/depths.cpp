@@ -42,7 +42,7 @@ class Choice {
     }
     if (best == candidates_.size()) return false;
     const double cost = time_with(best) - time_;
-    may_lose_[static_cast<size_t>(candidates_[best].drafter)] -= cost;
+    may_lose_[index_of(candidates_[best].drafter)] -= cost;
     depths_[best].cost_ms += cost;
     chances_[best] = chance_of_next(best);
     tokens_ += chances_[best];
@@ -62,7 +62,7 @@ class Choice {
   }
   bool may_cost(size_t i, double ms) const {
     return depths_[i].cost_ms + ms <= candidates_[i].may_lose_ms &&
-           ms <= may_lose_[static_cast<size_t>(candidates_[i].drafter)];
+           ms <= may_lose_[index_of(candidates_[i].drafter)];
   }
   double chance_of_next(size_t i) const { return chances_[i] * candidates_[i].rates->at(depths_[i].n); }
   int64_t passes_with(size_t i) const {

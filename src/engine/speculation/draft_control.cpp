@@ -29,8 +29,6 @@ constexpr double kProbeReserve = 2.0;
 // Of a pass, until measured: what one of the block takes.
 constexpr double kFirstDraft = 0.15;
 
-size_t index_of(Drafter drafter) { return static_cast<size_t>(drafter); }
-
 // Follows a change within some ten samples; one that another process has disturbed counts only so much.
 void average_in(double& average, double ms) {
   if (average == 0.0) average = ms;

@@ -19,6 +19,7 @@ struct SpeculationOptions {
 // Where drafts come from.
 enum class Drafter : uint8_t { kText, kBlock };
 inline constexpr size_t kDrafters = 2;
+inline size_t index_of(Drafter drafter) { return static_cast<size_t>(drafter); }
 
 struct DrafterStats {
   std::array<uint64_t, kMaxDepth> proposed{};  // by depth

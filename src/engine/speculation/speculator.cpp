@@ -11,8 +11,6 @@
 namespace tempo9::engine {
 namespace {
 
-size_t index_of(Drafter drafter) { return static_cast<size_t>(drafter); }
-
 ExpertCounts count_experts(const tensor::Program& program) {
   for (const tensor::Op& op : program.ops) {
     if (const auto* experts = std::get_if<tensor::Experts>(&op)) {

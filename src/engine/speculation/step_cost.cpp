@@ -12,8 +12,8 @@ constexpr double kForgetting = 0.98;
 // How little the first guess of b counts, and the most that is ever forgotten: without a limit the uncertainty of what
 // is not being measured (b, while every pass has one row) would grow until one noisy sample decided.
 constexpr double kMaxVariance = 100.0;
-// Another process has taken the core.
-constexpr double kDisturbed = 3.0;
+// In units of what was expected: beyond it another process has taken the core.
+constexpr double kLongestStep = 3.0;
 // After so many passes of one row, which say nothing about rows, each takes b so much of the way back to the first
 // guess: so that rows which were once found too dear are tried again some day.
 constexpr int64_t kKept = 64;
@@ -77,7 +77,7 @@ void StepCost::add(int64_t n_rows, double ms) {
     speed_ = ms;
   }
   const double predicted = predict(n_rows);
-  if (n_samples_ > 0 && ms > kDisturbed * predicted) ms = kDisturbed * predicted;
+  if (n_samples_ > 0 && ms > kLongestStep * predicted) ms = kLongestStep * predicted;
   errors_[static_cast<size_t>(n_samples_) % errors_.size()] = std::abs(predicted - ms) / ms;
   ++n_samples_;
   fit_line(n_rows, ms);

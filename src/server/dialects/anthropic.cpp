@@ -69,7 +69,7 @@ std::string with_path(const Error& error) {
                      found == std::string::npos ? error.message() : error.message().substr(found + quoted.size()));
 }
 
-std::string message_of(const Error& error) {
+std::string anthropic_message(const Error& error) {
   // Clients read both numbers from this text: keep it exact (spec api 2.3).
   if (const auto& overflow = error.overflow()) {
     return fmt::format("prompt is too long: {} tokens > {} maximum", overflow->n_tokens, overflow->limit);
@@ -95,16 +95,16 @@ std::unique_ptr<http::Answer> handle_count_tokens(http::Request request, std::st
                           });
 }
 
-constexpr std::array<Route, 2> kRoutes = {
+constexpr std::array<Route, 2> kAnthropicRoutes = {
     {{"POST", "/v1/messages", handle_messages}, {"POST", "/v1/messages/count_tokens", handle_count_tokens}}};
 
 }  // namespace
 
 constinit const Dialect kAnthropic = {
-    .prefix = "/v1/messages", .routes = kRoutes, .write_error = write_anthropic_error};
+    .prefix = "/v1/messages", .routes = kAnthropicRoutes, .write_error = write_anthropic_error};
 
 Json anthropic_error_body(const Error& error) {
-  return {{"type", "error"}, {"error", {{"type", form_of(error).type}, {"message", message_of(error)}}}};
+  return {{"type", "error"}, {"error", {{"type", form_of(error).type}, {"message", anthropic_message(error)}}}};
 }
 
 http::Response write_anthropic_error(const Error& error, std::string_view request_id) {

@@ -34,7 +34,7 @@ unsigned status_of(const Error& error) {
   return 500;
 }
 
-std::string message_of(const Error& error) {
+std::string ollama_message(const Error& error) {
   if (const auto& overflow = error.overflow()) {
     return fmt::format("prompt too long; exceeded max context length by {} tokens ({} tokens, context {})",
                        overflow->n_tokens - overflow->limit, overflow->n_tokens, overflow->limit);
@@ -65,26 +65,26 @@ std::unique_ptr<http::Answer> handle_store(http::Request request, std::string, c
 
 constexpr std::string_view kAnyMethod = "GET, HEAD, POST, DELETE";
 
-constexpr std::array<Route, 14> kRoutes = {{{"GET, HEAD", "/api/version", handle_ollama_version},
-                                            {"GET, HEAD", "/api/tags", handle_ollama_tags},
-                                            {"GET, HEAD", "/api/ps", handle_ollama_ps},
-                                            {"POST", "/api/show", handle_ollama_show},
-                                            {"POST", "/api/chat", handle_ollama_chat},
-                                            {"POST", "/api/generate", handle_ollama_generate},
-                                            {"POST", "/api/embed", handle_embeddings},
-                                            {"POST", "/api/embeddings", handle_embeddings},
-                                            {"POST", "/api/pull", handle_ollama_pull},
-                                            {kAnyMethod, "/api/push", handle_store},
-                                            {kAnyMethod, "/api/create", handle_store},
-                                            {kAnyMethod, "/api/copy", handle_store},
-                                            {kAnyMethod, "/api/delete", handle_store},
-                                            {kAnyMethod, "/api/blobs/{id...}", handle_store}}};
+constexpr std::array<Route, 14> kOllamaRoutes = {{{"GET, HEAD", "/api/version", handle_ollama_version},
+                                                  {"GET, HEAD", "/api/tags", handle_ollama_tags},
+                                                  {"GET, HEAD", "/api/ps", handle_ollama_ps},
+                                                  {"POST", "/api/show", handle_ollama_show},
+                                                  {"POST", "/api/chat", handle_ollama_chat},
+                                                  {"POST", "/api/generate", handle_ollama_generate},
+                                                  {"POST", "/api/embed", handle_embeddings},
+                                                  {"POST", "/api/embeddings", handle_embeddings},
+                                                  {"POST", "/api/pull", handle_ollama_pull},
+                                                  {kAnyMethod, "/api/push", handle_store},
+                                                  {kAnyMethod, "/api/create", handle_store},
+                                                  {kAnyMethod, "/api/copy", handle_store},
+                                                  {kAnyMethod, "/api/delete", handle_store},
+                                                  {kAnyMethod, "/api/blobs/{id...}", handle_store}}};
 
 }  // namespace
 
-constinit const Dialect kOllama = {.prefix = "/api/", .routes = kRoutes, .write_error = write_ollama_error};
+constinit const Dialect kOllama = {.prefix = "/api/", .routes = kOllamaRoutes, .write_error = write_ollama_error};
 
-Json ollama_error_body(const Error& error) { return {{"error", message_of(error)}}; }
+Json ollama_error_body(const Error& error) { return {{"error", ollama_message(error)}}; }
 
 http::Response write_ollama_error(const Error& error, std::string_view) {
   http::Response response = ollama_response(dump_json(ollama_error_body(error)));

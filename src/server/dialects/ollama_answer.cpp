@@ -51,7 +51,7 @@ struct Part {
 };
 
 // What all objects of one answer have in common.
-struct Envelope {
+struct OllamaEnvelope {
   Shape shape = Shape::kMessage;
   std::string model;
 
@@ -170,7 +170,7 @@ class OllamaWriter : public AnswerWriter {
     return {.head = write_ollama_error(error, request_id_), .bytes = {}, .is_last = true};
   }
 
-  const Envelope envelope_;
+  const OllamaEnvelope envelope_;
 
  private:
   const std::string request_id_;
@@ -256,7 +256,7 @@ template <Shape kShape>
 http::Response write_residency(const ChatRequest& request) {
   const bool unloads = request.residency == Residency::kUnload;
   const Json tail = {{"done", true}, {"done_reason", unloads ? "unload" : "load"}};
-  return ollama_response(Envelope{.shape = kShape, .model = request.model}.object({}, tail));
+  return ollama_response(OllamaEnvelope{.shape = kShape, .model = request.model}.object({}, tail));
 }
 
 constexpr GenerationDialect kChat = {.parse = parse_ollama_chat,

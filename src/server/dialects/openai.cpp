@@ -19,15 +19,15 @@ std::unique_ptr<http::Answer> handle_embeddings(http::Request request, std::stri
 }
 
 // The forms without /v1 are for clients that are given a base URL without it.
-constexpr std::array<Route, 9> kRoutes = {{{"GET, HEAD", "/v1/models", handle_openai_models},
-                                           {"GET, HEAD", "/v1/models/{id...}", handle_openai_model},
-                                           {"POST", "/v1/chat/completions", handle_openai_chat},
-                                           {"POST", "/v1/completions", handle_openai_completions},
-                                           {"POST", "/v1/embeddings", handle_embeddings},
-                                           {"GET, HEAD", "/models", handle_openai_models},
-                                           {"GET, HEAD", "/models/{id...}", handle_openai_model},
-                                           {"POST", "/chat/completions", handle_openai_chat},
-                                           {"POST", "/completions", handle_openai_completions}}};
+constexpr std::array<Route, 9> kOpenAiRoutes = {{{"GET, HEAD", "/v1/models", handle_openai_models},
+                                                 {"GET, HEAD", "/v1/models/{id...}", handle_openai_model},
+                                                 {"POST", "/v1/chat/completions", handle_openai_chat},
+                                                 {"POST", "/v1/completions", handle_openai_completions},
+                                                 {"POST", "/v1/embeddings", handle_embeddings},
+                                                 {"GET, HEAD", "/models", handle_openai_models},
+                                                 {"GET, HEAD", "/models/{id...}", handle_openai_model},
+                                                 {"POST", "/chat/completions", handle_openai_chat},
+                                                 {"POST", "/completions", handle_openai_completions}}};
 
 // How an error stands in this dialect.
 struct Form {
@@ -66,7 +66,7 @@ Form form_of(const Error& error) {
 }
 
 // Clients act on this text: keep it exact (spec api 2.3).
-std::string message_of(const Error& error) {
+std::string openai_message(const Error& error) {
   if (!error.overflow()) return error.message();
   return fmt::format("This model's maximum context length is {} tokens. However, your messages resulted in {} tokens.",
                      error.overflow()->limit, error.overflow()->n_tokens);
@@ -80,12 +80,12 @@ Json null_if_empty(const std::string& text) { return text.empty() ? Json() : Jso
 
 }  // namespace
 
-constinit const Dialect kOpenAi = {.prefix = "", .routes = kRoutes, .write_error = write_openai_error};
+constinit const Dialect kOpenAi = {.prefix = "", .routes = kOpenAiRoutes, .write_error = write_openai_error};
 
 Json openai_error_body(const Error& error) {
   const Form form = form_of(error);
   return {{"error",
-           {{"message", message_of(error)},
+           {{"message", openai_message(error)},
             {"type", form.type},
             {"param", null_if_empty(param_of(error))},
             {"code", null_if_empty(form.code)}}}};

@@ -42,15 +42,15 @@ std::unique_ptr<http::Answer> handle_response(http::Request request, std::string
 }
 
 // The forms without /v1 are for clients that are given a base URL without it.
-constexpr std::array<Route, 4> kRoutes = {{{"POST", "/v1/responses", handle_responses},
-                                           {"GET, DELETE", "/v1/responses/{id...}", handle_response},
-                                           {"POST", "/responses", handle_responses},
-                                           {"GET, DELETE", "/responses/{id...}", handle_response}}};
+constexpr std::array<Route, 4> kResponsesRoutes = {{{"POST", "/v1/responses", handle_responses},
+                                                    {"GET, DELETE", "/v1/responses/{id...}", handle_response},
+                                                    {"POST", "/responses", handle_responses},
+                                                    {"GET, DELETE", "/responses/{id...}", handle_response}}};
 
 }  // namespace
 
 constinit const Dialect kOpenAiResponses = {
-    .prefix = "/v1/responses", .routes = kRoutes, .write_error = write_responses_error};
+    .prefix = "/v1/responses", .routes = kResponsesRoutes, .write_error = write_responses_error};
 
 http::Response write_responses_error(const Error& error, std::string_view request_id) {
   if (!error.overflow() || !error.field().empty()) return write_openai_error(error, request_id);

@@ -16,7 +16,7 @@ namespace tempo9::server {
 
 namespace {
 
-constexpr int64_t kMaxTopLogprobs = 20;
+constexpr int64_t kMaxResponsesTopLogprobs = 20;
 
 SamplingFields read_sampling(FieldReader& fields) {
   SamplingFields sampling;
@@ -67,7 +67,7 @@ void read_include(FieldReader& fields, ChatRequest& request, ResponsesExtras& ex
     if (item == "reasoning.encrypted_content") extras.seals_reasoning = true;
     if (item == "message.output_text.logprobs") request.logprobs = true;
   }
-  const auto top = fields.find_integer("top_logprobs", {0, kMaxTopLogprobs});
+  const auto top = fields.find_integer("top_logprobs", {0, kMaxResponsesTopLogprobs});
   if (request.logprobs) request.top_logprobs = static_cast<int32_t>(top.value_or(0));
 }
 

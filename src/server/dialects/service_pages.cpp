@@ -43,15 +43,15 @@ std::unique_ptr<http::Answer> handle_metrics(http::Request, std::string, const A
   return http::answer_with(text_page(metrics_page(app), "text/plain; version=0.0.4; charset=utf-8"));
 }
 
-constexpr std::array<Route, 5> kRoutes = {{{"GET, HEAD", "/", handle_root},
-                                           {"GET, HEAD", "/status", handle_status},
-                                           {"POST", "/status/cancel/{id...}", handle_cancel},
-                                           {"GET, HEAD", "/health", handle_health},
-                                           {"GET, HEAD", "/metrics", handle_metrics}}};
+constexpr std::array<Route, 5> kServiceRoutes = {{{"GET, HEAD", "/", handle_root},
+                                                  {"GET, HEAD", "/status", handle_status},
+                                                  {"POST", "/status/cancel/{id...}", handle_cancel},
+                                                  {"GET, HEAD", "/health", handle_health},
+                                                  {"GET, HEAD", "/metrics", handle_metrics}}};
 
 }  // namespace
 
 // No path belongs here unless it is one of the routes: the prefix is one that no path begins with.
-constinit const Dialect kServicePages = {.prefix = "\n", .routes = kRoutes, .write_error = write_openai_error};
+constinit const Dialect kServicePages = {.prefix = "\n", .routes = kServiceRoutes, .write_error = write_openai_error};
 
 }  // namespace tempo9::server
