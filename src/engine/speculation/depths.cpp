@@ -61,8 +61,7 @@ class Choice {
     return n == 0 || expected_[i] + chance_of_next(i) >= candidates_[i].min_share * static_cast<double>(n + 1);
   }
   bool may_cost(size_t i, double ms) const {
-    return depths_[i].cost_ms + ms <= candidates_[i].may_lose_ms &&
-           ms <= may_lose_[index_of(candidates_[i].drafter)];
+    return depths_[i].cost_ms + ms <= candidates_[i].may_lose_ms && ms <= may_lose_[index_of(candidates_[i].drafter)];
   }
   double chance_of_next(size_t i) const { return chances_[i] * candidates_[i].rates->at(depths_[i].n); }
   int64_t passes_with(size_t i) const {
