@@ -1,12 +1,16 @@
 // Groups of weight rows and what their products share, over the types of matmul_types.inl; included after it.
 
-// kLanes consecutive weight rows, of which rows [first, first + n) are wanted: lanes [lane, lane + n).
-template <class R>
-struct RowGroup {
-  R rows;
+// Which of a group's rows are wanted: [first, first + n) of the matrix, in the lanes [lane, lane + n).
+struct GroupPlace {
   int64_t first;
   int64_t lane;
   int64_t n;
+};
+
+// kLanes consecutive weight rows.
+template <class R>
+struct RowGroup : GroupPlace {
+  R rows;
 };
 
 // The group that begins with row `begin`. The last rows of a matrix are reached by starting further up; a matrix of
@@ -18,14 +22,14 @@ RowGroup<R> row_group(const WeightView& weight, int64_t begin, int64_t end, std:
   const auto* data = reinterpret_cast<const uint8_t*>(weight.data);
   if (weight.rows >= kLanes) {
     const int64_t top = begin + kLanes <= weight.rows ? begin : weight.rows - kLanes;
-    return {{data + static_cast<size_t>(top) * weight.row_bytes, weight.row_bytes}, begin, begin - top, n};
+    return {{begin, begin - top, n}, {data + static_cast<size_t>(top) * weight.row_bytes, weight.row_bytes}};
   }
   for (int64_t i = 0; i < kLanes; ++i) {
     const int64_t row = i < weight.rows ? i : 0;
     __builtin_memcpy(copies + static_cast<size_t>(i) * weight.row_bytes,
                      weight.data + static_cast<size_t>(row) * weight.row_bytes, weight.row_bytes);
   }
-  return {{reinterpret_cast<const uint8_t*>(copies), weight.row_bytes}, begin, begin, n};
+  return {{begin, begin, n}, {reinterpret_cast<const uint8_t*>(copies), weight.row_bytes}};
 }
 
 // The group that holds row `begin`.
@@ -35,11 +39,10 @@ RowGroup<R> row_group(const WeightView& weight, int64_t begin, int64_t end, std:
   const int64_t top = begin / kLanes * kLanes;
   const int64_t n = (end < top + kLanes ? end : top + kLanes) - begin;
   const auto* data = reinterpret_cast<const uint8_t*>(weight.data);
-  return {{data + static_cast<size_t>(top) * weight.row_bytes}, begin, begin - top, n};
+  return {{begin, begin - top, n}, {data + static_cast<size_t>(top) * weight.row_bytes}};
 }
 
-template <class R>
-T9_INLINE void store_lanes(const RowGroup<R>& group, Floats values, float* out_row) {
+T9_INLINE void store_lanes(const GroupPlace& group, Floats values, float* out_row) {
   if (group.n == kLanes) {
     store_floats(out_row + group.first, values);
     return;

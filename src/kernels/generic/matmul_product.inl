@@ -282,8 +282,8 @@ void unpack_group(R rows, int64_t n_blocks, typename T::Header* headers, Ints* c
 }
 
 // A panel times M activation rows.
-template <class T, int M, class R>
-void multiply_panel(const Panel<T>& panel, const RowGroup<R> (&groups)[2], int64_t n_blocks, const QuantizedRows& x,
+template <class T, int M>
+void multiply_panel(const Panel<T>& panel, const GroupPlace (&groups)[2], int64_t n_blocks, const QuantizedRows& x,
                     int64_t first_row, MatView<float> out) {
   constexpr int kGroup = [] {
     if constexpr (T::kBlock == 32)
@@ -343,10 +343,11 @@ void multiply_panels(const WeightView& weight, IndexRange weight_rows, const Qua
     if (r < weight_rows.end) groups[1] = row_group<R>(weight, r, weight_rows.end, copies);
     r += groups[1].n;
     for (int v = 0; v < 2; ++v) unpack_group<T>(groups[v].rows, n_blocks, panel.headers[v], panel.codes[v], prefetcher);
+    const GroupPlace places[2] = {groups[0], groups[1]};
     constexpr int kRows = n_tile_rows(T::kBlock);
     for (int64_t i = 0; i < x.rows; i += kRows) {
       const int64_t n = x.rows - i < kRows ? x.rows - i : kRows;
-      with_count<kRows>(n, [&](auto m) { multiply_panel<T, m>(panel, groups, n_blocks, x, i, out); });
+      with_count<kRows>(n, [&](auto m) { multiply_panel<T, m>(panel, places, n_blocks, x, i, out); });
     }
   }
 }
