@@ -27,7 +27,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int64_t kStepRows = 512;
 
-struct Flags {
+struct BenchFlags {
   std::string gguf;
   int64_t prompt_tokens = 512;
   int64_t decode_tokens = 128;
@@ -90,7 +90,7 @@ struct Rows {
 // does not matter to the speed, so they come from a fixed generator.
 class Bench {
  public:
-  static Result<Bench> create(const Flags& flags) {
+  static Result<Bench> create(const BenchFlags& flags) {
     Bench bench;
     T9_TRY(file, gguf::File::open(flags.gguf));
     T9_TRY(model, models::load_model(std::move(file)));
@@ -189,7 +189,7 @@ class Bench {
 
 // One repetition of everything after another, so that a slow moment of the machine hits all lines alike. The first,
 // which pages in the weights, is not counted.
-Result<std::vector<Measurement>> measure(Bench& bench, const Flags& flags) {
+Result<std::vector<Measurement>> measure(Bench& bench, const BenchFlags& flags) {
   std::vector<Measurement> results;
   if (flags.prompt_tokens > 0) {
     results.push_back({.name = "prefill", .tokens = flags.prompt_tokens, .rates = {}});
@@ -208,7 +208,7 @@ Result<std::vector<Measurement>> measure(Bench& bench, const Flags& flags) {
   return results;
 }
 
-void print_table(const Flags& flags, const Bench& bench, const std::vector<Measurement>& results) {
+void print_table(const BenchFlags& flags, const Bench& bench, const std::vector<Measurement>& results) {
   const models::ModelInfo& info = bench.model().info;
   fmt::print("machine  {}\nbackend  {}, KV {}\nmodel    {} ({}, {:.0f}M parameters)\n\n", cpu_model(), bench.backend(),
              bench.kv_type(), flags.gguf, info.architecture, static_cast<double>(info.n_parameters) / 1e6);
@@ -224,7 +224,7 @@ void print_table(const Flags& flags, const Bench& bench, const std::vector<Measu
   }
 }
 
-void print_json(const Flags& flags, const Bench& bench, const std::vector<Measurement>& results) {
+void print_json(const BenchFlags& flags, const Bench& bench, const std::vector<Measurement>& results) {
   Json json{{"machine", cpu_model()}, {"backend", bench.backend()}, {"kv_type", bench.kv_type()},
             {"depth", flags.depth},   {"model", flags.gguf},        {"results", Json::array()}};
   for (const Measurement& result : results) {
@@ -237,7 +237,7 @@ void print_json(const Flags& flags, const Bench& bench, const std::vector<Measur
   fmt::print("{}\n", json.dump(2));
 }
 
-int run(const Flags& flags) {
+int run(const BenchFlags& flags) {
   auto bench = Bench::create(flags);
   if (!bench) {
     fmt::print(stderr, "tempo9 bench: {}\n", bench.error().message());
@@ -260,7 +260,7 @@ int run(const Flags& flags) {
 
 void add_bench_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("bench", "measure prefill and decode speed");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<BenchFlags>();
   command->add_option("--gguf", flags->gguf, "model file; needed unless a subcommand has one");
   command->add_option("-p,--prompt", flags->prompt_tokens, "tokens of the prompt; 0: no prefill")
       ->check(CLI::Range(0, 1 << 20))

@@ -36,7 +36,7 @@ using Json = nlohmann::ordered_json;
 // For what the first round leaves of all prompts, for those after it.
 constexpr size_t kWarmBytes = size_t{512} << 20;
 
-struct Flags {
+struct SpecFlags {
   std::string gguf;
   std::string prompts;
   std::string chat_template;
@@ -116,7 +116,7 @@ struct Setting {
   std::unique_ptr<engine::Engine> engine;
 };
 
-Result<Run> answer(engine::Engine& engine, const Prompt& prompt, const Flags& flags) {
+Result<Run> answer(engine::Engine& engine, const Prompt& prompt, const SpecFlags& flags) {
   engine::Request request;
   request.prompt = prompt.tokens;
   request.max_tokens = prompt.max_tokens;
@@ -188,7 +188,7 @@ void add_pair(Line& line, const Prompt& prompt, const Run& run, const Run& plain
 
 // Every setting beside a run without speculation of its own, once before it and once after it in turn.
 Result<Lines> measure(const std::vector<Prompt>& prompts, engine::Engine& plain, std::vector<Setting>& settings,
-                      const Flags& flags) {
+                      const SpecFlags& flags) {
   Lines lines;
   for (int round = -1; round < flags.rounds; ++round) {
     for (const Prompt& prompt : prompts) {
@@ -207,7 +207,8 @@ Result<Lines> measure(const std::vector<Prompt>& prompts, engine::Engine& plain,
   return lines;
 }
 
-Json to_json(const Flags& flags, const std::string& backend, const Lines& lines, const std::vector<Setting>& settings) {
+Json to_json(const SpecFlags& flags, const std::string& backend, const Lines& lines,
+             const std::vector<Setting>& settings) {
   Json json{{"backend", backend}, {"model", flags.gguf}, {"together", flags.together}, {"results", Json::array()}};
   for (const auto& [workload, by_depth] : lines) {
     for (const Setting& setting : settings) {
@@ -280,7 +281,7 @@ void print_table(const Json& json) {
 // What a setting's name says: "auto", "3" (up to so many) or "fixed3" (always so many, with no gate).
 constexpr std::string_view kFixed = "fixed";
 
-engine::SpeculationOptions speculation_of(std::string_view depth, const Flags& flags) {
+engine::SpeculationOptions speculation_of(std::string_view depth, const SpecFlags& flags) {
   engine::SpeculationOptions options{
       .max_depth = engine::kMaxDepth, .min_acceptance = flags.min_acceptance, .wrong_share = flags.wrong_share};
   if (depth == "auto") return options;
@@ -302,7 +303,7 @@ CLI::Validator is_setting() {
   return CLI::Validator(problem, "");
 }
 
-Result<int> run_bench(const Flags& flags) {
+Result<int> run_bench(const SpecFlags& flags) {
   spdlog::set_level(spdlog::level::warn);
   T9_TRY(opened, gguf::File::open(flags.gguf));
   const std::shared_ptr<const gguf::File> file = std::move(opened);
@@ -338,7 +339,7 @@ Result<int> run_bench(const Flags& flags) {
   return all_equal ? kExitOk : kExitFailure;
 }
 
-int run(const Flags& flags) {
+int run(const SpecFlags& flags) {
   const auto result = run_bench(flags);
   if (result) return *result;
   fmt::print(stderr, "tempo9 bench spec: {}\n", result.error().message());
@@ -350,7 +351,7 @@ int run(const Flags& flags) {
 void add_bench_spec_command(CLI::App& bench, int& exit_code) {
   CLI::App* command = bench.add_subcommand(
       "spec", "measure speculation on prompts, each depth in pairs with none; exit code 1 if an answer changes");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<SpecFlags>();
   command->add_option("--gguf", flags->gguf, "model file")->required();
   command->add_option("--prompts", flags->prompts, "JSON lines: chat bodies, or a \"prompt\"; and a \"workload\"")
       ->required();

@@ -28,7 +28,7 @@ constexpr std::string_view kHelp =
     "  \"\"\"      begins and ends a message of several lines; a backslash at a line's end goes on too\n"
     "  Ctrl-C   stops the answer; once more ends";
 
-struct Options {
+struct ChatOptions {
   ServeOptions serve;
   ChatParameters parameters;
 
@@ -144,7 +144,7 @@ class Chat {
   int exit_code_ = kExitOk;
 };
 
-Result<int> converse(const HttpAddress& address, const Options& options) {
+Result<int> converse(const HttpAddress& address, const ChatOptions& options) {
   ChatClient client(address, options.parameters);
   T9_TRY(name, client.model_name());
   Chat chat(std::move(client));
@@ -152,18 +152,18 @@ Result<int> converse(const HttpAddress& address, const Options& options) {
   return chat.run();
 }
 
-Result<int> chat_with_url(const Options& options) {
+Result<int> chat_with_url(const ChatOptions& options) {
   T9_TRY(address, parse_http_address(options.serve.gguf));
   return converse(address, options);
 }
 
-Result<int> chat_with_model(const Options& options, ServeSettings settings) {
+Result<int> chat_with_model(const ChatOptions& options, ServeSettings settings) {
   set_up_logging(options.serve.log_level);
   T9_TRY(running, RunningServer::start(options.serve, std::move(settings)));
   return converse({"127.0.0.1", std::to_string(running->port())}, options);
 }
 
-int run(Options& options) {
+int run(ChatOptions& options) {
   resolve_model_argument(options.serve);
   Result<ServeSettings> settings = read_serve_settings(options.serve);
   const bool has_model = !options.serve.gguf.empty() || !options.serve.ollama.empty();
@@ -183,7 +183,7 @@ int run(Options& options) {
 }  // namespace
 
 void add_chat_command(CLI::App& app, int& exit_code) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ChatOptions>();
   options->serve.port = 0;
   options->serve.log_level = "error";
   CLI::App* command = app.add_subcommand(

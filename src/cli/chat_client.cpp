@@ -8,7 +8,6 @@
 
 namespace tempo9::cli {
 
-using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 namespace {
@@ -18,18 +17,18 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
 }
 
 // What is at the pointer if it is a string.
-std::string text_at(const Json& json, const char* pointer) {
-  const Json value = json.value(Json::json_pointer(pointer), Json());
+std::string text_at(const nlohmann::json& json, const char* pointer) {
+  const nlohmann::json value = json.value(nlohmann::json::json_pointer(pointer), nlohmann::json());
   return value.is_string() ? value.get<std::string>() : "";
 }
 
-int64_t count_at(const Json& json, const char* pointer) {
-  const Json value = json.value(Json::json_pointer(pointer), Json());
+int64_t count_at(const nlohmann::json& json, const char* pointer) {
+  const nlohmann::json value = json.value(nlohmann::json::json_pointer(pointer), nlohmann::json());
   return value.is_number_integer() ? value.get<int64_t>() : 0;
 }
 
 // What a body that reports an error says.
-Error server_error(const Json& body, std::string_view otherwise) {
+Error server_error(const nlohmann::json& body, std::string_view otherwise) {
   const std::string message = body.is_object() ? text_at(body, "/error/message") : "";
   return Error(ErrorCode::kIo, message.empty() ? std::string(otherwise) : message);
 }
@@ -48,7 +47,7 @@ struct ChatClient::Answer {
 
   // Errors: what the server says is wrong; kCancelled when the sink takes no more.
   Result<void> read(std::string_view bytes);
-  Result<void> read_event(const Json& event);
+  Result<void> read_event(const nlohmann::json& event);
   ChatCost finish();
 };
 
@@ -58,13 +57,13 @@ Result<void> ChatClient::Answer::read(std::string_view bytes) {
   for (size_t end = 0; (end = unread.find('\n')) != std::string::npos; unread.erase(0, end + 1)) {
     const std::string_view line = std::string_view(unread).substr(0, end);
     if (!line.starts_with(kData)) continue;
-    const Json event = Json::parse(line.substr(kData.size()), nullptr, /*allow_exceptions=*/false);
+    const nlohmann::json event = nlohmann::json::parse(line.substr(kData.size()), nullptr, /*allow_exceptions=*/false);
     if (event.is_object()) T9_TRY_VOID(read_event(event));
   }
   return {};
 }
 
-Result<void> ChatClient::Answer::read_event(const Json& event) {
+Result<void> ChatClient::Answer::read_event(const nlohmann::json& event) {
   if (event.contains("error")) return fail(server_error(event, "the server reports an error"));
   const std::string said = text_at(event, "/choices/0/delta/content");
   const std::string thought = text_at(event, "/choices/0/delta/reasoning_content");
@@ -100,14 +99,14 @@ ChatClient::ChatClient(HttpAddress address, ChatParameters parameters)
 }
 
 void ChatClient::reset() {
-  messages_ = Json::array();
+  messages_ = nlohmann::json::array();
   if (!parameters_.system.empty()) messages_.push_back({{"role", "system"}, {"content", parameters_.system}});
 }
 
 Result<std::string> ChatClient::model_name() const {
   T9_TRY(stream, HttpStream::send(address_, "/v1/models", ""));
   T9_TRY(body, stream.read_all());
-  const Json json = Json::parse(body, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json json = nlohmann::json::parse(body, nullptr, /*allow_exceptions=*/false);
   const std::string name = json.is_object() ? text_at(json, "/data/0/id") : "";
   if (name.empty()) {
     return fail(server_error(json, fmt::format("http://{}:{}: no model is served there (status {})", address_.host,
@@ -117,14 +116,14 @@ Result<std::string> ChatClient::model_name() const {
 }
 
 Result<ChatCost> ChatClient::say(std::string text, const ChatSink& sink, int interrupt_fd) {
-  Json messages = messages_;
+  nlohmann::json messages = messages_;
   messages.push_back({{"role", "user"}, {"content", std::move(text)}});
-  Json request = {{"messages", messages}, {"stream", true}, {"stream_options", {{"include_usage", true}}}};
+  nlohmann::json request = {{"messages", messages}, {"stream", true}, {"stream_options", {{"include_usage", true}}}};
   if (parameters_.temperature >= 0) request["temperature"] = parameters_.temperature;
   if (parameters_.max_tokens > 0) request["max_tokens"] = parameters_.max_tokens;
 
   Answer answer{.sink = sink, .first = {}, .unread = {}, .text = {}, .cost = {}};
-  const std::string body = request.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string body = request.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   T9_TRY(stream, HttpStream::send(address_, "/v1/chat/completions", body));
   Result<void> read;
   while (read) {
@@ -135,7 +134,8 @@ Result<ChatCost> ChatClient::say(std::string text, const ChatSink& sink, int int
       break;
     } else if (stream.status() != 200) {
       T9_TRY(rest, stream.read_all(interrupt_fd));
-      return fail(server_error(Json::parse(**more + rest, nullptr, false), fmt::format("status {}", stream.status())));
+      return fail(server_error(nlohmann::json::parse(**more + rest, nullptr, false),
+                               fmt::format("status {}", stream.status())));
     } else {
       read = answer.read(**more);
     }

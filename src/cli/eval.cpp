@@ -32,7 +32,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Flags {
+struct EvalFlags {
   std::string gguf;
   std::string tokens;
   std::string logits;
@@ -121,7 +121,7 @@ Result<std::vector<int32_t>> parse_rows(std::string_view text, size_t n_tokens) 
   return rows;
 }
 
-Result<std::unique_ptr<backends::Backend>> make_backend(const Flags& flags) {
+Result<std::unique_ptr<backends::Backend>> make_backend(const EvalFlags& flags) {
   if (flags.backend == "reference") return backends::make_reference_backend();
   return backends::make_cpu_backend({.n_threads = flags.threads, .isa = flags.isa});
 }
@@ -205,7 +205,7 @@ Result<void> read_images(const std::string& path, const std::string& recording, 
 }
 
 // The same from an image file: what the tower makes of it stands at the recording's image tokens.
-Result<void> encode_image(const Flags& flags, Input& input) {
+Result<void> encode_image(const EvalFlags& flags, Input& input) {
   T9_TRY(json, read_json(flags.expect));
   if (!json.is_object() || !json.contains("image_token_id") || !json["image_token_id"].is_number_integer()) {
     return fail(ErrorCode::kInvalidInput, fmt::format("{}: --image needs \"image_token_id\" there", flags.expect));
@@ -247,7 +247,7 @@ Json to_json(const Agreement& agreement) {
           {"argmax_rows", agreement.n_rows}};
 }
 
-Result<Input> read_tokens_and_rows(const Flags& flags) {
+Result<Input> read_tokens_and_rows(const EvalFlags& flags) {
   T9_TRY(input, read_input(flags.tokens.empty() ? flags.expect : flags.tokens));
   if (!flags.expect.empty()) {
     T9_TRY(expected, read_input(flags.expect));
@@ -265,8 +265,8 @@ Result<Input> read_tokens_and_rows(const Flags& flags) {
 }
 
 // The part of the report that is about drafts.
-Result<Json> run_drafts(const Flags& flags, backends::Backend& backend, const models::Model& model, const Input& input,
-                        const EvaluateOptions& options) {
+Result<Json> run_drafts(const EvalFlags& flags, backends::Backend& backend, const models::Model& model,
+                        const Input& input, const EvaluateOptions& options) {
   LogitsOutput drafts(flags.mtp, !flags.expect.empty());
   T9_TRY_VOID(evaluate_draft(backend, model, input.tokens, input.mtp_rows, options, drafts.sink()));
   T9_TRY_VOID(drafts.finish());
@@ -278,7 +278,7 @@ Result<Json> run_drafts(const Flags& flags, backends::Backend& backend, const mo
   return report;
 }
 
-Result<Json> run(const Flags& flags) {
+Result<Json> run(const EvalFlags& flags) {
   T9_TRY(input, read_tokens_and_rows(flags));
   T9_TRY(file, gguf::File::open(flags.gguf));
   T9_TRY(model, load_model(std::move(file), flags.graph));
@@ -314,7 +314,7 @@ Result<Json> run(const Flags& flags) {
 }  // namespace
 
 void add_eval_command(CLI::App& app, int& exit_code) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<EvalFlags>();
   CLI::App* eval = app.add_subcommand("eval", "Compute the logits of given token ids");
   eval->add_option("--gguf", flags->gguf, "Model file")->required();
   auto* tokens =

@@ -40,7 +40,7 @@ constexpr size_t kMaxStringBytes = 512;
 // Rows of one engine pass, for the working memory.
 constexpr int64_t kPassRows = 512;
 
-struct Flags {
+struct InspectFlags {
   std::string path;
   std::string isa;
   std::string kv_type;
@@ -181,7 +181,7 @@ int64_t kept_tokens(const tensor::KvLayerSpec& layer, int64_t length) {
 }
 
 // How serving would divide the budget.
-Json budget_to_json(const models::Model& model, const Flags& flags, tensor::KvType kv_type) {
+Json budget_to_json(const models::Model& model, const InspectFlags& flags, tensor::KvType kv_type) {
   const engine::SpeculationOptions speculation{.max_depth = speculation_depth(flags.speculation)};
   int64_t page_bytes = 0;
   for (const tensor::KvLayerSpec& layer : engine::Speculator::kv_layers(model, speculation)) {
@@ -213,7 +213,7 @@ Json budget_to_json(const models::Model& model, const Flags& flags, tensor::KvTy
           {"context_length", plan->context_length}};
 }
 
-Json memory_to_json(const models::Model& model, const Flags& flags, tensor::KvType kv_type) {
+Json memory_to_json(const models::Model& model, const InspectFlags& flags, tensor::KvType kv_type) {
   const int64_t length = std::min(flags.max_length, model.info.context_length);
   uint64_t weights_bytes = 0;
   for (const tensor::WeightView& view : model.weights) weights_bytes += view.size_bytes();
@@ -236,7 +236,7 @@ Json memory_to_json(const models::Model& model, const Flags& flags, tensor::KvTy
           {"budget", budget_to_json(model, flags, kv_type)}};
 }
 
-Json model_to_json(const Result<models::Model>& model, const Flags& flags, tensor::KvType kv_type) {
+Json model_to_json(const Result<models::Model>& model, const InspectFlags& flags, tensor::KvType kv_type) {
   if (!model) return {{"supported", false}, {"reason", sanitize_utf8(model.error().message())}};
   return {{"supported", true},
           {"architecture", model->info.architecture},
@@ -275,7 +275,7 @@ Result<const kernels::Isa*> choose_isa(const std::string& name) {
   return fail(ErrorCode::kInvalidInput, fmt::format("--isa {}: there is no such instruction set", name));
 }
 
-Result<Json> inspect(const Flags& flags) {
+Result<Json> inspect(const InspectFlags& flags) {
   T9_TRY(opened, gguf::File::open(flags.path));
   const std::shared_ptr<const gguf::File> file = std::move(opened);
   T9_TRY(isa, choose_isa(flags.isa));
@@ -300,7 +300,7 @@ Result<Json> inspect(const Flags& flags) {
 }  // namespace
 
 void add_inspect_command(CLI::App& app, int& exit_code) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<InspectFlags>();
   CLI::App* command = app.add_subcommand("inspect", "Show what is in a model file, and what it needs, as JSON");
   command->add_option("FILE", flags->path, "GGUF file, or the first one of a split model")->required();
   command->add_option("--max-length", flags->max_length, "Context length for the memory plan")

@@ -19,7 +19,7 @@ namespace {
 using chat::Json;
 using chat::tools::AnswerEvent;
 
-struct Options {
+struct ParseOptions {
   std::string dialect;
   std::string tools;
   std::string type;
@@ -84,7 +84,7 @@ class Answer {
   bool is_incomplete_ = false;
 };
 
-Result<std::string> parse_answer(const Options& options, const std::string& text) {
+Result<std::string> parse_answer(const ParseOptions& options, const std::string& text) {
   using namespace chat::tools;
   T9_TRY(tools, read_tools(options.tools));
   AnswerParser parser(
@@ -109,7 +109,7 @@ Result<std::string> type_parameter(const std::string& path, const std::string& r
   return chat::tools::type_raw_text(raw, allowed ? &*allowed : nullptr);
 }
 
-int run(const Options& options) {
+int run(const ParseOptions& options) {
   const std::string input = read_stdin();
   const auto output = options.type.empty() ? parse_answer(options, input) : type_parameter(options.type, input);
   if (!output) {
@@ -129,7 +129,7 @@ std::vector<std::string> dialect_names() {
 }  // namespace
 
 void add_parse_command(CLI::App& app, int& exit_code) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ParseOptions>();
   CLI::App* command =
       app.add_subcommand("parse", "Raw model text on standard input to its reasoning, content and tool calls, as JSON");
   auto* what = command->add_option_group("what", "What is parsed");

@@ -26,7 +26,7 @@ namespace {
 
 using Clock = std::chrono::system_clock;
 
-struct Options {
+struct RenderOptions {
   std::string gguf;
   std::string template_path;
   std::string now;
@@ -35,21 +35,21 @@ struct Options {
 };
 
 // The tokenizer is null for a template of its own.
-struct Source {
+struct TemplateSource {
   std::unique_ptr<tokenizer::Tokenizer> tokenizer;
   chat::ChatFormat format;
 };
 
-Result<Source> load_source(const Options& options) {
+Result<TemplateSource> load_source(const RenderOptions& options) {
   if (!options.template_path.empty()) {
     T9_TRY(text, read_file(options.template_path));
-    return Source{nullptr, chat::ChatFormat::from_source(text, "", "")};
+    return TemplateSource{nullptr, chat::ChatFormat::from_source(text, "", "")};
   }
   T9_TRY(file, gguf::File::open(options.gguf, {.load_parts = false}));
   auto tokenizer = tokenizer::Tokenizer::create(file->metadata());
   if (!tokenizer) return fail(std::move(tokenizer).error().context(options.gguf));
   auto format = chat::ChatFormat::create(file->metadata(), **tokenizer);
-  return Source{*std::move(tokenizer), std::move(format)};
+  return TemplateSource{*std::move(tokenizer), std::move(format)};
 }
 
 // Local time, like the clock it stands for.
@@ -63,7 +63,7 @@ Result<Clock::time_point> parse_now(const std::string& text) {
   return Clock::from_time_t(std::mktime(&local));
 }
 
-Result<chat::Rendered> render(const chat::ChatFormat& format, const Options& options, const std::string& input) {
+Result<chat::Rendered> render(const chat::ChatFormat& format, const RenderOptions& options, const std::string& input) {
   T9_TRY(now, parse_now(options.now));
   const auto json = chat::parse_json_text(sanitize_utf8(input));
   if (!json) return fail(ErrorCode::kInvalidInput, "standard input is not JSON");
@@ -72,7 +72,7 @@ Result<chat::Rendered> render(const chat::ChatFormat& format, const Options& opt
   return format.render(conversation, now);
 }
 
-Result<std::string> transform(const Options& options, const std::string& input) {
+Result<std::string> transform(const RenderOptions& options, const std::string& input) {
   T9_TRY(source, load_source(options));
   T9_TRY(prompt, render(source.format, options, input));
   if (!options.ids) return std::move(prompt.text);
@@ -80,7 +80,7 @@ Result<std::string> transform(const Options& options, const std::string& input) 
   return chat::Json(ids).dump() + "\n";
 }
 
-int run(const Options& options) {
+int run(const RenderOptions& options) {
   const auto output = transform(options, read_stdin());
   if (!output) {
     fmt::print(stderr, "tempo9: {}\n", output.error().message());
@@ -93,7 +93,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add_render_command(CLI::App& app, int& exit_code) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RenderOptions>();
   CLI::App* command = app.add_subcommand(
       "render", "An OpenAI chat body on standard input to the prompt that the model is given, byte for byte");
   auto* source = command->add_option_group("template", "Where the chat template comes from");

@@ -14,7 +14,7 @@
 namespace tempo9::cli {
 namespace {
 
-struct Options {
+struct TokenizeOptions {
   std::string gguf;
   std::string pre;
   bool no_special = false;
@@ -22,7 +22,7 @@ struct Options {
   bool decode = false;
 };
 
-Result<std::unique_ptr<tokenizer::Tokenizer>> load_tokenizer(const Options& options) {
+Result<std::unique_ptr<tokenizer::Tokenizer>> load_tokenizer(const TokenizeOptions& options) {
   T9_TRY(file, gguf::File::open(options.gguf, {.load_parts = false}));
   auto loaded = tokenizer::Tokenizer::create(file->metadata(), {.pre = options.pre});
   if (!loaded) return fail(std::move(loaded).error().context(options.gguf));
@@ -43,7 +43,7 @@ Result<std::vector<int32_t>> parse_ids(const std::string& text) {
   return ids;
 }
 
-Result<std::string> transform(const Options& options, const std::string& input) {
+Result<std::string> transform(const TokenizeOptions& options, const std::string& input) {
   T9_TRY(tokenizer, load_tokenizer(options));
   for (const std::string& warning : tokenizer->warnings()) fmt::print(stderr, "tempo9: {}\n", warning);
   if (options.decode) {
@@ -54,7 +54,7 @@ Result<std::string> transform(const Options& options, const std::string& input) 
   return nlohmann::json(ids).dump() + "\n";
 }
 
-int run(const Options& options) {
+int run(const TokenizeOptions& options) {
   const auto output = transform(options, read_stdin());
   if (!output) {
     fmt::print(stderr, "tempo9: {}\n", output.error().message());
@@ -67,7 +67,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add_tokenize_command(CLI::App& app, int& exit_code) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TokenizeOptions>();
   CLI::App* command =
       app.add_subcommand("tokenize", "Text on standard input to a JSON array of token ids; no BOS added");
   command->add_option("--gguf", options->gguf, "Model file whose tokenizer is used")->required();

@@ -22,7 +22,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Flags {
+struct TowerFlags {
   std::string projector;
   std::string folder;
   std::string model;
@@ -35,7 +35,7 @@ struct Flags {
 const std::map<std::string, tensor::DType> kWeightTypes = {
     {"q8_0", tensor::DType::kQ8_0}, {"f16", tensor::DType::kF16}, {"f32", tensor::DType::kF32}};
 
-vision::ExportOptions export_options(const Flags& flags) {
+vision::ExportOptions export_options(const TowerFlags& flags) {
   vision::ExportOptions options{.weights = kWeightTypes.at(flags.weights), .n_threads = flags.threads};
   if (flags.min_pixels >= 0) options.min_pixels = flags.min_pixels;
   if (flags.max_pixels >= 0) options.max_pixels = flags.max_pixels;
@@ -47,17 +47,17 @@ vision::ExportOptions export_options(const Flags& flags) {
   return options;
 }
 
-Result<Json> run_export(const Flags& flags) {
+Result<Json> run_export(const TowerFlags& flags) {
   T9_TRY(gates, vision::export_tower(flags.projector, flags.folder, export_options(flags)));
   return Json{{"tower", flags.folder}, {"gates", std::move(gates)}};
 }
 
-Result<Json> run_check(const Flags& flags) {
+Result<Json> run_check(const TowerFlags& flags) {
   T9_TRY(gates, vision::check_tower(flags.folder, export_options(flags)));
   return Json{{"tower", flags.folder}, {"gates", std::move(gates)}};
 }
 
-void add_checks(CLI::App& command, Flags& flags) {
+void add_checks(CLI::App& command, TowerFlags& flags) {
   command.add_option("--model", flags.model, "Language model to ask about an image, as the last check");
   command.add_option("--threads,-t", flags.threads, "Threads of the checks (0: one per core)")
       ->check(CLI::Range(0, 1024));
@@ -77,7 +77,7 @@ void on_run(CLI::App& command, int& exit_code, std::function<Result<Json>()> run
 }
 
 void add_export(CLI::App& tower, int& exit_code) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<TowerFlags>();
   CLI::App* command = tower.add_subcommand("export", "Write a tower from a projector file, if it passes its checks");
   command->add_option("projector", flags->projector, "GGUF file of a projector (mmproj)")->required();
   command->add_option("--out", flags->folder, "Folder of the tower; must not exist")->required();
@@ -93,7 +93,7 @@ void add_export(CLI::App& tower, int& exit_code) {
 }
 
 void add_check(CLI::App& tower, int& exit_code) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<TowerFlags>();
   CLI::App* command = tower.add_subcommand(
       "check", "Check a tower again as it runs here; on a Mac its Core ML packages, which are used from then on");
   command->add_option("tower", flags->folder, "Folder of the tower")->required();
