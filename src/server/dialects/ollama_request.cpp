@@ -14,6 +14,7 @@
 
 #include "chat/openai_messages.h"
 #include "chat/tool_messages.h"
+#include "engine/limits.h"
 #include "server/dialects/ollama.h"
 #include "server/field_reader.h"
 #include "server/limits.h"
@@ -21,8 +22,6 @@
 namespace tempo9::server {
 
 namespace {
-
-constexpr int64_t kMaxTopLogprobs = 20;
 
 // Spec api 1.6.
 SamplingFields ollama_defaults() {
@@ -135,10 +134,11 @@ void read_format(FieldReader& fields, ChatRequest& request) {
 void read_logprobs(FieldReader& fields, ChatRequest& request) {
   request.logprobs = fields.find_bool("logprobs").value_or(false);
   const int64_t top = fields.find_integer("top_logprobs").value_or(0);
-  if (top < 0 || top > kMaxTopLogprobs) {
-    fields.refuse(Error(ErrorCode::kInvalidInput, fmt::format("top_logprobs must be between 0 and {}", kMaxTopLogprobs))
-                      .with_field("top_logprobs")
-                      .with_reason("invalid_value"));
+  if (top < 0 || top > engine::kMaxTopLogprobs) {
+    fields.refuse(
+        Error(ErrorCode::kInvalidInput, fmt::format("top_logprobs must be between 0 and {}", engine::kMaxTopLogprobs))
+            .with_field("top_logprobs")
+            .with_reason("invalid_value"));
     return;
   }
   request.top_logprobs = static_cast<int32_t>(top);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "chat/openai_messages.h"
+#include "engine/limits.h"
 #include "server/dialects/openai_chat.h"
 #include "server/dialects/openai_fields.h"
 #include "server/field_reader.h"
@@ -11,8 +12,6 @@ namespace tempo9::server {
 
 namespace {
 
-constexpr int64_t kMaxTopLogprobs = 20;
-
 std::optional<int64_t> read_max_tokens(FieldReader& fields) {
   const auto preferred = fields.find_integer("max_completion_tokens", {.min = 1});
   const auto older = fields.find_integer("max_tokens", {.min = 1});
@@ -21,7 +20,7 @@ std::optional<int64_t> read_max_tokens(FieldReader& fields) {
 
 void read_logprobs(FieldReader& fields, ChatRequest& request) {
   request.logprobs = fields.find_bool("logprobs").value_or(false);
-  const auto top = fields.find_integer("top_logprobs", {0, kMaxTopLogprobs});
+  const auto top = fields.find_integer("top_logprobs", {0, engine::kMaxTopLogprobs});
   request.top_logprobs = static_cast<int32_t>(top.value_or(0));
   if (request.top_logprobs > 0 && !request.logprobs) {
     fields.refuse_value("top_logprobs", "it needs 'logprobs': true");

@@ -8,6 +8,7 @@
 
 #include "chat/openai_messages.h"
 #include "chat/tool_messages.h"
+#include "engine/limits.h"
 #include "server/dialects/openai_responses_items.h"
 #include "server/field_reader.h"
 #include "server/response_store.h"
@@ -15,8 +16,6 @@
 namespace tempo9::server {
 
 namespace {
-
-constexpr int64_t kMaxResponsesTopLogprobs = 20;
 
 SamplingFields read_sampling(FieldReader& fields) {
   SamplingFields sampling;
@@ -67,7 +66,7 @@ void read_include(FieldReader& fields, ChatRequest& request, ResponsesExtras& ex
     if (item == "reasoning.encrypted_content") extras.seals_reasoning = true;
     if (item == "message.output_text.logprobs") request.logprobs = true;
   }
-  const auto top = fields.find_integer("top_logprobs", {0, kMaxResponsesTopLogprobs});
+  const auto top = fields.find_integer("top_logprobs", {0, engine::kMaxTopLogprobs});
   if (request.logprobs) request.top_logprobs = static_cast<int32_t>(top.value_or(0));
 }
 
