@@ -2,27 +2,16 @@
 
 #include <algorithm>
 
+#include "engine/running_average.h"
+
 namespace tempo9::engine {
 namespace {
 
-// Follows a change within some ten steps.
-constexpr double kWeight = 0.1;
 // Who else computes, such as an image's tower, only makes a step longer: when it has ended, that is to be forgotten.
 constexpr double kFallingWeight = 0.5;
-// A step that took many times longer was most likely disturbed by another process. It counts, but only so much.
-constexpr double kMaxRatio = 3.0;
 // A pass of prompts alone tells the price of a row only when reading the weights is a small part of it.
 constexpr int64_t kManyRows = 32;
 constexpr double kEnough = 1e6;  // rows, beyond any step
-
-void average_in(std::optional<double>& average, double sample, double falling_weight = kWeight) {
-  if (!average) {
-    average = sample;
-  } else {
-    const double weight = sample < *average ? falling_weight : kWeight;
-    *average += weight * (std::min(sample, kMaxRatio * *average) - *average);
-  }
-}
 
 }  // namespace
 
@@ -40,7 +29,7 @@ void StepTimes::add(int64_t decode_rows, int64_t prefill_rows, double ms) {
 // What attention takes grows with each pass of a long prompt, and there are few of them: the last one tells most.
 void StepTimes::add_part(int64_t rows, double ms) {
   const double sample = ms / static_cast<double>(rows);
-  part_row_ms_ = part_row_ms_ ? std::min(sample, kMaxRatio * *part_row_ms_) : sample;
+  part_row_ms_ = part_row_ms_ ? std::min(sample, kMaxRatioToAverage * *part_row_ms_) : sample;
 }
 
 double StepTimes::step_ms(const Demand& demand) const {

@@ -437,6 +437,14 @@ TEST(StepTimes, WhoWaitsForAPromptHasAShareLikeWhoDecodes) {
   EXPECT_NEAR(slowdown(0, 0), 2.0, 0.01);
 }
 
+TEST(StepTimes, AFirstStepThatIsFasterThanDecodingMakesNoRowFree) {
+  StepTimes times;
+  for (int i = 0; i < 100; ++i) times.add(1, 0, 10.0);
+  times.add(1, 10, 9.0);
+  for (int i = 0; i < 100; ++i) times.add(1, 10, 10.0 + 10 * 0.5);
+  EXPECT_NEAR(static_cast<double>(times.prefill_rows(kOneOfEach).beside_decode), (45.0 - 10.0) / 0.5, 1.0);
+}
+
 TEST(StepTimes, ARowIsReadWhereItIsCheaper) {
   StepTimes times;
   for (int i = 0; i < 100; ++i) {

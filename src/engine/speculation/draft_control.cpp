@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/running_average.h"
+
 namespace tempo9::engine {
 namespace {
 
@@ -28,12 +30,6 @@ constexpr double kProbeReserve = 2.0;
 
 // Of a pass, until measured: what one of the block takes.
 constexpr double kFirstDraft = 0.15;
-
-// Follows a change within some ten samples; one that another process has disturbed counts only so much.
-void average_in(double& average, double ms) {
-  if (average == 0.0) average = ms;
-  average += 0.1 * (std::min(ms, 3.0 * average) - average);
-}
 
 }  // namespace
 
@@ -77,7 +73,7 @@ void DraftControl::choose(std::span<Candidate> candidates, int64_t max_rows) {
   }
   DraftCosts costs{.step = cost_,
                    .first_pass_ms = first_draft_ms(pass_ms),
-                   .next_pass_ms = next_pass_ms_ > 0.0 ? next_pass_ms_ : first_draft_ms(pass_ms)};
+                   .next_pass_ms = next_pass_ms_.value_or(first_draft_ms(pass_ms))};
   for (size_t i = 0; i < kDrafters; ++i) costs.may_lose_ms[i] = accounts_[i].balance() * pass_ms;
   std::vector<DraftDepth> depths(choices.size());
   if (!options_.always) {
@@ -145,8 +141,6 @@ void DraftControl::measure_first_draft(double ms) { average_in(first_pass_ms_, m
 
 void DraftControl::measure_next_draft(double ms) { average_in(next_pass_ms_, ms); }
 
-double DraftControl::first_draft_ms(double pass_ms) const {
-  return first_pass_ms_ > 0.0 ? first_pass_ms_ : kFirstDraft * pass_ms;
-}
+double DraftControl::first_draft_ms(double pass_ms) const { return first_pass_ms_.value_or(kFirstDraft * pass_ms); }
 
 }  // namespace tempo9::engine

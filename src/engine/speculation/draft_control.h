@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -56,7 +57,8 @@ class DraftControl {
   void measure_next_draft(double ms);
 
   const StepCost& cost() const { return cost_; }
-  double next_draft_ms() const { return next_pass_ms_; }
+  // 0 until measured.
+  double next_draft_ms() const { return next_pass_ms_.value_or(0.0); }
   const DraftAccount& account(Drafter drafter) const { return accounts_[static_cast<size_t>(drafter)]; }
 
  private:
@@ -74,8 +76,8 @@ class DraftControl {
 
   const SpeculationOptions options_;
   StepCost cost_;
-  double first_pass_ms_ = 0.0;
-  double next_pass_ms_ = 0.0;
+  std::optional<double> first_pass_ms_;
+  std::optional<double> next_pass_ms_;
   std::array<AcceptanceRates, kDrafters> rates_;  // of all requests
   std::array<DraftAccount, kDrafters> accounts_;  // of all requests
   Planned planned_;
